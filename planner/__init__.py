@@ -1,0 +1,1 @@
+"""Plan LLM inference fleets: the most compliant goodput per dollar."""

@@ -1,0 +1,1 @@
+"""What could be deployed: templates and their operating points."""

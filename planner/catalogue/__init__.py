@@ -1,0 +1,1 @@
+"""The facts of models/: accelerators, models, step laws, prices."""

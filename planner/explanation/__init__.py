@@ -1,0 +1,1 @@
+"""Why this plan, and why not another."""

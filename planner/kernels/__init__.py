@@ -1,0 +1,1 @@
+"""Inner loops over plain numbers. Nothing here knows what a scenario is."""

@@ -1,0 +1,1 @@
+"""Which to deploy: a mixed-integer linear program. See docs/formulation.md."""

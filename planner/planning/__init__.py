@@ -1,0 +1,1 @@
+"""From scenario to plan: candidates, program, verification, refinement, proof."""

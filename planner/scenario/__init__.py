@@ -1,0 +1,1 @@
+"""The question: documents that a user writes."""

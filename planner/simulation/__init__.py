@@ -1,0 +1,1 @@
+"""Requests through replicas: who meets both deadlines, and how sure we are."""

@@ -1,0 +1,181 @@
+"""YAML as plain data that remembers where each key and item is written.
+
+Scalars follow YAML 1.2: ``no`` is a word, ``1:30`` is text, ``1e3`` is a number. Anchors
+and aliases are refused: a short document could otherwise grow without bound.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+from planner.errors import InputError, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MAX_BYTES: Final = 16 * 2**20
+"""Longest YAML document that is read; traces and tables are other files."""
+MAX_DEPTH: Final = 40
+MAX_NODES: Final = 1_000_000
+
+Loc = tuple[int | str, ...]
+"""A location: keys and indices from the root of a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A document as plain data, and the place of each of its keys and items.
+
+    A place is a line of the file, or the option that set the value.
+    """
+
+    name: str
+    data: object
+    places: Mapping[Loc, Where | str]
+    problems: tuple[tuple[Where, str], ...] = ()
+
+    def at(self, loc: Loc) -> Where | str:
+        """Return the place of the deepest part of ``loc`` that is written down."""
+        for end in range(len(loc), -1, -1):
+            if loc[:end] in self.places:
+                return self.places[loc[:end]]
+        return Where(self.name, 1, 1)
+
+
+def dotted(loc: Loc) -> str:
+    """Write a location as ``workloads.0.slo.ttft``."""
+    return ".".join(map(str, loc))
+
+
+class _Loader(yaml.SafeLoader):
+    """The scalars of YAML 1.2."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("tag:yaml.org,2002:bool", r"^(?:true|false)$", "tf"),
+    ("tag:yaml.org,2002:null", r"^(?:null|~|)$", ["n", "~", ""]),
+    ("tag:yaml.org,2002:int", r"^[-+]?[0-9]+$", "-+0123456789"),
+    (
+        "tag:yaml.org,2002:float",
+        r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.inf$|^\.nan$",
+        "-+0123456789.",
+    ),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
+
+
+def _where(name: str, mark: yaml.Mark | None) -> Where:
+    return Where(name, mark.line + 1, mark.column + 1) if mark else Where(name, 1, 1)
+
+
+class _Builder:
+    """Builds plain data from YAML nodes, noting places and repeated keys on the way."""
+
+    def __init__(self, name: str, loader: _Loader) -> None:
+        self.name = name
+        self.loader = loader
+        self.places: dict[Loc, Where | str] = {}
+        self.problems: list[tuple[Where, str]] = []
+        self.nodes = 0
+
+    def where(self, mark: yaml.Mark | None) -> Where:
+        return _where(self.name, mark)
+
+    def build(self, node: yaml.Node, loc: Loc, where: Where) -> object:
+        self.places[loc] = where
+        self.nodes += 1
+        if len(loc) > MAX_DEPTH or self.nodes > MAX_NODES:
+            raise InputError(f"{where}: the document nests too deep or is too large")
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, loc)
+        if isinstance(node, yaml.SequenceNode):
+            items = enumerate(node.value)
+            return [self.build(v, (*loc, i), self.where(v.start_mark)) for i, v in items]
+        if node.tag == "tag:yaml.org,2002:int":
+            return int(node.value)  # decimal: 012 is twelve
+        return self.loader.construct_object(node)
+
+    def mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, object]:
+        out: dict[str, object] = {}
+        for key, value in node.value:
+            place = self.where(key.start_mark)
+            if not isinstance(key, yaml.ScalarNode):
+                self.problems.append((place, "a key must be a word"))
+                continue
+            word = str(key.value)
+            here = (*loc, word)
+            if word in out:
+                first = self.places[here]
+                line = first.line if isinstance(first, Where) else first
+                what = f"{dotted(here)}: key is repeated (first on line {line}); keep one"
+                self.problems.append((place, what))
+                continue
+            out[word] = self.build(value, here, place)
+        return out
+
+
+def _refuse_anchors(text: str, name: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        where = _where(name, event.start_mark)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise InputError(f"{where}: anchors and aliases are not read; write the value out")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise InputError(f"{where}: the document nests too deep")
+
+
+def parse_yaml(text: str, name: str) -> Source:
+    """Turn YAML into plain data that remembers its lines; ``name`` is what errors call it.
+
+    Raises:
+        InputError: The text is no YAML, uses anchors, nests too deep or is too long. A
+            repeated key is noted in ``problems``, so that it is told with the other mistakes.
+    """
+    if len(text) > MAX_BYTES:
+        raise InputError(f"{name}:1:1: the document is longer than {MAX_BYTES >> 20} MiB")
+    try:
+        _refuse_anchors(text, name)
+        loader = _Loader(text)
+        try:
+            root = loader.get_single_node()
+            builder = _Builder(name, loader)
+            data = builder.build(root, (), Where(name, 1, 1)) if root is not None else None
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        where = _where(name, error.problem_mark)
+        raise InputError(f"{where}: not YAML: {error.problem}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{name}:1:1: not YAML: {first_line}") from error
+    return Source(name, data, builder.places, tuple(builder.problems))
+
+
+def read_source(path: Path) -> Source:
+    """Read one YAML file as plain data with places.
+
+    Raises:
+        InputError: The file cannot be read, is no UTF-8 or no YAML.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: is a folder; name a file") from error
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}:1:1: not UTF-8 text (byte {error.start})") from error
+    return parse_yaml(text, str(path))

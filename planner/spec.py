@@ -1,0 +1,169 @@
+"""The base of every document class, and the reader that blames a line for a mistake."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from planner.errors import InputError, Where, nearest
+from planner.source import dotted, read_source
+from planner.units import FROM_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from pydantic_core import ErrorDetails
+
+    from planner.source import Loc, Source
+
+
+class Spec(BaseModel):
+    """A frozen, closed, self-documenting record. Sequences are tuples."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_default=True,
+        hide_input_in_errors=True,
+    )
+
+
+S = TypeVar("S", bound=Spec)
+
+
+def validate(source: Source, as_type: type[S]) -> S:
+    """Make a document of plain data; report every mistake, each with its place.
+
+    Raises:
+        InputError: One line per mistake, in file order.
+    """
+    problems: list[tuple[Where | str, str]] = list(source.problems)
+    result: S | None = None
+    if not isinstance(source.data, dict):
+        kind = "empty" if source.data is None else f"a {type(source.data).__name__}"
+        raise InputError(f"{source.name}:1:1: the document is {kind}; expected keys and values")
+    try:
+        result = as_type.model_validate(source.data, context=FROM_FILE)
+    except ValidationError as error:
+        problems += _mistakes(source, as_type, error)
+    if problems or result is None:
+        raise InputError("\n".join(f"{where}: {what}" for where, what in _in_order(problems)))
+    return result
+
+
+def read_spec(path: Path, as_type: type[S]) -> S:
+    """Read one YAML document as ``as_type``; report every mistake, each with its line.
+
+    Raises:
+        InputError: The file is no YAML, repeats a key, or does not fit ``as_type``.
+    """
+    return validate(read_source(path), as_type)
+
+
+def dump_yaml(document: Spec) -> str:
+    """Write a document as YAML that :func:`read_spec` reads back as an equal one."""
+    data = document.model_dump(mode="json", exclude_none=True)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+def dump_json(document: Spec) -> str:
+    """Write a document as indented JSON, keys in the order of the class, newline at the end."""
+    data = document.model_dump(mode="json")
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _in_order(problems: Iterable[tuple[Where | str, str]]) -> list[tuple[Where | str, str]]:
+    def key(item: tuple[Where | str, str]) -> tuple[int, int, int, str]:
+        where, what = item
+        if isinstance(where, Where):
+            return (0, where.line, where.column, what)
+        return (1, 0, 0, f"{where}{what}")
+
+    return sorted(problems, key=key)
+
+
+def _mistakes(
+    source: Source, as_type: type[Spec], error: ValidationError
+) -> Iterator[tuple[Where | str, str]]:
+    """Yield place and sentence per mistake, without those that follow from another."""
+    found: dict[Loc, ErrorDetails] = {}
+    for item in error.errors():
+        found.setdefault(item["loc"], item)
+    for loc, item in found.items():
+        if any(loc != other and loc == other[: len(loc)] for other in found):
+            continue
+        yield source.at(loc), f"{dotted(loc) or 'document'}: {_sentence(as_type, item)}"
+
+
+_PLAIN: Final = {
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "finite_number": "expected a finite number; NaN and infinity are none",
+    "string_type": "expected a word or text",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "tuple_type": "expected a list",
+    "list_type": "expected a list",
+    "model_type": "expected keys and values",
+    "model_attributes_type": "expected keys and values",
+}
+
+
+def _sentence(as_type: type[Spec], error: ErrorDetails) -> str:
+    """Say what is wrong, and how to mend it, in the words of the file."""
+    kind, loc, context = error["type"], error["loc"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        known = _fields_at(as_type, loc[:-1])
+        return f"unknown key; {nearest(str(loc[-1]), known)}"
+    if kind == "missing":
+        return "is required; add it"
+    if kind == "string_pattern_mismatch":
+        return "an id has lower-case letters, digits, dots and hyphens only, such as 'h100-sxm'"
+    if kind in ("literal_error", "enum"):
+        return f"expected {context.get('expected')}"
+    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        word = {"greater_than": "above", "less_than": "below"}.get(kind)
+        word = word or ("at least" if kind.startswith("greater") else "at most")
+        bound = next(iter(context.values()))
+        return f"must be {word} {bound:g}"
+    if kind == "too_short":
+        return f"needs at least {context.get('min_length')} entry; the list is empty"
+    return _PLAIN.get(kind, error["msg"].removeprefix("Value error, "))
+
+
+def _fields_at(as_type: type[Spec], loc: Loc) -> tuple[str, ...]:
+    """Return the keys that the document class allows at a location."""
+    here: object = as_type
+    for step in loc:
+        here = _spec_in(here)
+        if isinstance(step, str) and isinstance(here, type) and issubclass(here, Spec):
+            fields = here.model_fields
+            here = fields[step].annotation if step in fields else None
+    here = _spec_in(here)
+    if isinstance(here, type) and issubclass(here, Spec):
+        return tuple(f.alias or name for name, f in here.model_fields.items())
+    return ()
+
+
+def _spec_in(annotation: object) -> object:
+    """Unwrap ``tuple[X, ...]``, ``X | None`` and ``Annotated[X, ...]`` to the record ``X``."""
+    while True:
+        origin = typing.get_origin(annotation)
+        if origin is None:
+            return annotation
+        if origin in (typing.Union, types.UnionType, tuple, typing.Annotated):
+            inner = typing.get_args(annotation)
+            specs = [a for a in inner if a is not type(None) and a is not Ellipsis]
+            annotation = specs[0] if specs else None
+        else:
+            return None

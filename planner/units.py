@@ -1,0 +1,136 @@
+"""Quantities: written with their unit in YAML, held as floats in base units in Python.
+
+A dimensioned value without a unit is refused in a file: ``ttft: 500`` has cost this
+field more wrong answers than any missing constraint. Base units: s, bytes, req/s, W,
+USD and USD/h (money per hour stays, being the market's own).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import ValidationInfo
+
+_NUMBER: Final = re.compile(r"^\s*([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*$")
+
+FROM_FILE: Final = {"from_file": True}
+"""Validation context of values that a person wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A physical dimension: its base unit, and what one of each unit is in the base unit."""
+
+    name: str
+    base: str
+    factors: Mapping[str, float]
+
+    def parse(self, value: object, info: ValidationInfo) -> float:
+        """Read ``"500 ms"`` as ``0.5``; code, but no file, may pass a bare number."""
+        from_file = bool((info.context or {}).get("from_file"))
+        if isinstance(value, int | float) and not isinstance(value, bool) and not from_file:
+            return float(value)
+        units = ", ".join(self.factors)
+        found = _NUMBER.match(value) if isinstance(value, str) else None
+        if found is None or not found[2]:
+            shown = f"{value} {self.base}" if isinstance(value, int | float) else f"1 {self.base}"
+            raise ValueError(
+                f"expected a {self.name} with its unit ({units}), such as '{shown}'; got {value!r}"
+            )
+        if found[2] not in self.factors:
+            raise ValueError(f"{found[2]!r} is no unit of {self.name}; use one of {units}")
+        number = float(found[1].replace(",", "").replace("_", "")) * self.factors[found[2]]
+        if not math.isfinite(number):
+            raise ValueError(f"{value!r} is too large to be a {self.name}")
+        return number
+
+    def format(self, value: float) -> str:
+        """Write a value so that :meth:`parse` reads the same float."""
+        return f"{value!r} {self.base}"
+
+
+TIME: Final = Dimension(
+    "time", "s", {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0, "d": 86400.0}
+)
+RATE: Final = Dimension("rate", "req/s", {"req/s": 1.0, "req/min": 1 / 60, "req/h": 1 / 3600})
+MEMORY: Final = Dimension(
+    "memory size",
+    "B",
+    {
+        "B": 1.0,
+        "kB": 1e3,
+        "MB": 1e6,
+        "GB": 1e9,
+        "TB": 1e12,
+        "KiB": 2.0**10,
+        "MiB": 2.0**20,
+        "GiB": 2.0**30,
+        "TiB": 2.0**40,
+    },
+)
+BANDWIDTH: Final = Dimension(
+    "bandwidth", "B/s", {"B/s": 1.0, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12, "Gb/s": 1.25e8}
+)
+COMPUTE: Final = Dimension(
+    "compute rate", "FLOP/s", {"FLOP/s": 1.0, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15}
+)
+POWER: Final = Dimension("power", "W", {"W": 1.0, "kW": 1e3, "MW": 1e6})
+PRICE: Final = Dimension("price", "USD/h", {"USD/h": 1.0, "USD/s": 3600.0, "USD/d": 1 / 24})
+
+
+def _quantity(dimension: Dimension, *, gt: float | None = None, ge: float | None = None) -> object:
+    schema = {
+        "type": "string",
+        "description": f"A {dimension.name} with its unit: {', '.join(dimension.factors)}",
+        "examples": [f"1 {dimension.base}"],
+    }
+    return Annotated[
+        float,
+        Field(allow_inf_nan=False, gt=gt, ge=ge),
+        BeforeValidator(dimension.parse),
+        PlainSerializer(dimension.format),
+        WithJsonSchema(schema),
+    ]
+
+
+if TYPE_CHECKING:
+    Seconds = float
+    RequestsPerSecond = float
+    Bytes = float
+    BytesPerSecond = float
+    FlopPerSecond = float
+    Watts = float
+    UsdPerHour = float
+else:
+    Seconds = _quantity(TIME, gt=0)
+    RequestsPerSecond = _quantity(RATE, gt=0)
+    Bytes = _quantity(MEMORY, ge=0)
+    BytesPerSecond = _quantity(BANDWIDTH, ge=0)
+    FlopPerSecond = _quantity(COMPUTE, ge=0)
+    Watts = _quantity(POWER, ge=0)
+    UsdPerHour = _quantity(PRICE, ge=0)
+
+
+def _count_of_tokens(value: object) -> object:
+    """Read ``1500``, ``"1500 tokens"`` and ``"1,500 tokens"`` alike: tokens are counted."""
+    found = _NUMBER.match(value) if isinstance(value, str) else None
+    if found is not None and found[2] in ("tokens", "token", None):
+        return float(found[1].replace(",", "").replace("_", ""))
+    return value
+
+
+Tokens = Annotated[
+    float, Field(gt=0, le=1e9, allow_inf_nan=False), BeforeValidator(_count_of_tokens)
+]
+"""A number of tokens; counted, so written bare or as ``1500 tokens``."""
+
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+"""Dimensionless, so written bare: ``0.99``."""
