@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -70,7 +70,7 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
 
 
-def _where(name: str, mark: yaml.Mark | None) -> Where:
+def _where(name: str, mark: Any) -> Where:
     return Where(name, mark.line + 1, mark.column + 1) if mark else Where(name, 1, 1)
 
 
@@ -84,7 +84,7 @@ class _Builder:
         self.problems: list[tuple[Where, str]] = []
         self.nodes = 0
 
-    def where(self, mark: yaml.Mark | None) -> Where:
+    def where(self, mark: Any) -> Where:
         return _where(self.name, mark)
 
     def build(self, node: yaml.Node, loc: Loc, where: Where) -> object:

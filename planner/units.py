@@ -41,7 +41,8 @@ class Dimension:
         units = ", ".join(self.factors)
         found = _NUMBER.match(value) if isinstance(value, str) else None
         if found is None or not found[2]:
-            shown = f"{value} {self.base}" if isinstance(value, int | float) else f"1 {self.base}"
+            plain = isinstance(value, int | float) and math.isfinite(value)
+            shown = f"{value if plain else 1} {self.base}"
             raise ValueError(
                 f"expected a {self.name} with its unit ({units}), such as '{shown}'; got {value!r}"
             )
