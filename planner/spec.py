@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
 
 from planner.errors import InputError, Where, nearest
 from planner.source import dotted, read_source
@@ -36,6 +37,16 @@ class Spec(BaseModel):
 
 
 S = TypeVar("S", bound=Spec)
+
+
+def mistake(message: str, *at: str | int) -> PydanticCustomError:
+    """Make the error that a validator raises to blame a part of its value.
+
+    Args:
+        message: What is wrong, and how to mend it.
+        at: Keys and indices from the validated value down to the part.
+    """
+    return PydanticCustomError("mistake", "{message}", {"message": message, "at": at})
 
 
 def validate(source: Source, as_type: type[S]) -> S:
@@ -95,7 +106,8 @@ def _mistakes(
     """Yield place and sentence per mistake, without those that follow from another."""
     found: dict[Loc, ErrorDetails] = {}
     for item in error.errors():
-        found.setdefault(item["loc"], item)
+        loc = (*item["loc"], *item.get("ctx", {}).get("at", ()))
+        found.setdefault(loc, item)
     for loc, item in found.items():
         if any(loc != other and loc == other[: len(loc)] for other in found):
             continue
@@ -122,6 +134,8 @@ _PLAIN: Final = {
 def _sentence(as_type: type[Spec], error: ErrorDetails) -> str:
     """Say what is wrong, and how to mend it, in the words of the file."""
     kind, loc, context = error["type"], error["loc"], error.get("ctx", {})
+    if kind == "mistake":
+        return str(context["message"])
     if kind == "extra_forbidden":
         known = _fields_at(as_type, loc[:-1])
         return f"unknown key; {nearest(str(loc[-1]), known)}"

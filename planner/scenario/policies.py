@@ -1,0 +1,57 @@
+"""How replicas may be built and run: the settings that the planner searches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from planner.spec import Spec
+
+Degree = Annotated[int, Field(ge=1, le=1024)]
+BatchedTokens = Annotated[int, Field(ge=16, le=131_072)]
+Sequences = Annotated[int, Field(ge=1, le=8192)]
+
+
+class Policies(Spec):
+    """The choices open to the planner; lists are searched, single values are fixed.
+
+    Names are the engine's own.
+    """
+
+    engine: Literal["vllm", "sglang", "trtllm"] = "vllm"
+    """Whose step times are used. The scheduler that is simulated is vLLM V1's."""
+
+    tp_degrees: tuple[Degree, ...] = Field(default=(1, 2, 4, 8), min_length=1)
+    """Tensor-parallel degrees."""
+
+    max_num_batched_tokens: tuple[BatchedTokens, ...] = Field(default=(2048, 8192), min_length=1)
+    """Tokens that one step may compute: the chunk budget."""
+
+    max_num_seqs: tuple[Sequences, ...] = Field(default=(64, 256), min_length=1)
+    """Requests that may run at once in a replica."""
+
+    router: Literal["round_robin", "least_outstanding"] = "least_outstanding"
+    """How requests are spread over the replicas of a pool."""
+
+    sharing: Literal["search", "shared", "segregated"] = "search"
+    """Whether workloads of one model share replicas: let the planner choose, or fix it."""
+
+    memory_utilisation: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.9
+    """Share of device memory that the engine may use."""
+
+    block_size: Literal[8, 16, 32, 64, 128] = 16
+    """Tokens per KV block."""
+
+    reserve_full_prompt: bool = True
+    """Admit a request only if all its current tokens fit in free KV blocks."""
+
+    watermark: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.0
+    """Share of KV blocks kept free when a request is admitted beside running ones."""
+
+    @field_validator("tp_degrees", "max_num_batched_tokens", "max_num_seqs")
+    @classmethod
+    def _no_repeats(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(value)) != len(value):
+            raise ValueError(f"a value is listed twice in {list(value)}; keep one")
+        return value

@@ -1,0 +1,52 @@
+"""What the fleet may be built of, and what it costs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from planner.spec import Spec, mistake
+from planner.units import UsdPerHour
+
+
+class PriceChoice(Spec):
+    """Which of the catalogue's price points holds; see ``planner catalogue prices``."""
+
+    provider: str
+    """Who sells, as the catalogue spells it."""
+    region: str | None = None
+    """Where; needed if the provider's prices differ by region."""
+    term: str = "on_demand"
+    """``on_demand``, ``reserved_1y``, ``reserved_3y``, ``spot``, ..."""
+
+
+class AcceleratorOffer(Spec):
+    """One type of accelerator that may be used."""
+
+    id: str
+    """An id or alias of ``planner catalogue list accelerators``, such as ``h100-sxm``."""
+
+    stock: Annotated[int, Field(gt=0, le=10_000_000)] | None = None
+    """How many accelerators can be had; no limit where left out."""
+
+    price: UsdPerHour | None = None
+    """Price of one accelerator, such as ``2.49 USD/h``."""
+
+    price_from: PriceChoice | None = None
+    """Take the price from the catalogue instead."""
+
+    @model_validator(mode="after")
+    def _one_price(self) -> AcceleratorOffer:
+        if (self.price is None) == (self.price_from is None):
+            what = "both are given" if self.price is not None else "neither is given"
+            at = ("price",) if self.price is not None else ()
+            raise mistake(f"give either price or price_from; {what}", *at)
+        return self
+
+
+class Limits(Spec):
+    """What the fleet must not exceed."""
+
+    budget: UsdPerHour | None = Field(default=None)
+    """Most that the fleet may cost."""

@@ -1,0 +1,40 @@
+"""One class of traffic, and the promise made to it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from planner.ids import Slug
+from planner.scenario.lengths import Lengths
+from planner.scenario.slo import Slo
+from planner.spec import Spec
+from planner.units import RequestsPerSecond
+
+
+class Arrivals(Spec):
+    """When requests come."""
+
+    poisson: RequestsPerSecond
+    """Independent arrivals at this mean rate: the offered load, served or not."""
+
+
+class Workload(Spec):
+    """Requests of one kind for one model."""
+
+    id: Slug
+    """Unique in the scenario; appears in tables, row names and plots."""
+
+    model: str
+    """Which model serves it: an id or alias of ``planner catalogue list llms``."""
+
+    precisions: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """Weight precisions whose answers are good enough; the model's own where left out."""
+
+    arrivals: Arrivals
+    """The offered load."""
+
+    lengths: Lengths
+    """Prompt and output lengths."""
+
+    slo: Slo
+    """Both deadlines, and the share of requests that must meet them."""
