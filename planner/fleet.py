@@ -1,0 +1,298 @@
+"""The answer: what to run, what it costs, what it promises, and how good the proof is.
+
+``plan.json`` is this document; minor versions of ``format_version`` only add fields.
+Numbers carry their unit in the name: s, rps (requests per second), USD per hour, W.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ValidationError
+
+from planner.errors import InputError
+from planner.spec import Spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown"]
+Verdict = Literal["kept", "broken", "undecided"]
+
+
+class Interval(Spec):
+    """An estimate with its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Quantiles(Spec):
+    """Quantiles over requests, in seconds."""
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+
+class EffectiveScenario(Spec):
+    """The question as it was answered."""
+
+    document: dict[str, Any]
+    """The scenario with its defaults filled in; reads back as a scenario."""
+    origins: dict[str, Literal["file", "set", "default"]]
+    """Where each value came from, by dotted path."""
+
+
+class ObjectiveValue(Spec):
+    """What was optimised, how well it came out, and what cannot be beaten."""
+
+    name: str
+    value: float | None
+    bound: float | None
+    """No fleet of the candidate set does better than this, by the points of the program."""
+    gap: float | None
+    """Relative distance of value and bound."""
+
+
+class Totals(Spec):
+    """The fleet as a whole."""
+
+    offered_rps: float
+    goodput_rps: float
+    """Compliant requests per second, simulated on the whole fleet."""
+    attainment: float
+    cost_usd_per_hour: float
+    usd_per_thousand_compliant: float | None
+    compliant_requests_per_usd: float | None
+    accelerators: int
+    nodes: int | None
+    power_w: float | None
+    """Board power of the accelerators at full load; no host, network or cooling."""
+    mfu: float | None
+
+
+class CurveNote(Spec):
+    """Where a pool's step times come from, and how wrong they may be."""
+
+    id: str
+    source: str
+    extrapolated: bool
+    relative_error: float | None
+    """Mean relative error of the fitted law on its own step tables."""
+    caveat: str = ""
+    """What the error does not cover."""
+
+
+class Pool(Spec):
+    """All replicas of one template."""
+
+    id: str
+    model: str
+    role: Literal["colocated", "prefill", "decode"]
+    group: str | None
+    accelerator: str
+    tp_degree: int
+    pp_degree: int
+    ep_degree: int
+    dp_degree: int
+    replicas: int
+    domain: str | None
+    link_class: str | None
+    precision: str
+    kv_dtype: str
+    engine: str
+    max_model_len: int
+    """Longest request, prompt and output, that the workloads send here."""
+    memory_utilisation: float
+    block_size: int
+    prefix_caching: bool
+    chunked_prefill: bool
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    scheduling_policy: str
+    admission_limit_rps: float | None
+    router: str
+    kv_tokens: int
+    """KV cache of one replica, in tokens."""
+    offered_rps: float
+    """Load of the whole pool."""
+    busy_share: float | None
+    """Share of time in which a replica executes a step."""
+    mfu: float | None
+    curve: CurveNote
+
+
+class RoutingShare(Spec):
+    """How much of a workload a pool serves."""
+
+    pool: str
+    share: float
+
+
+class Misses(Spec):
+    """Missed deadlines by cause, as shares of the offered requests."""
+
+    queue: float
+    prefill: float
+    prefill_interference: float
+    kv_block_wait: float
+    kv_transfer: float
+    handoff: float
+    decode_solo: float
+    decode_batch: float
+    decode_interference: float
+    preemption: float
+    admission: float
+    failed: float
+
+
+class WorkloadResult(Spec):
+    """What one workload gets of the fleet."""
+
+    id: str
+    offered_rps: float
+    goodput_rps: float
+    attainment: Interval
+    promise: float
+    """The attainment that the scenario asks for."""
+    verdict: Verdict
+    ttft_s: Quantiles
+    tpot_s: Quantiles
+    misses: Misses | None
+    routing: tuple[RoutingShare, ...]
+
+
+class SupplyLine(Spec):
+    """Accelerators to rent or use."""
+
+    accelerator: str
+    domain: str | None
+    term: str
+    count: int
+    usd_per_hour: float
+    """Of all of them."""
+    price_source: str
+
+
+class BillLine(Spec):
+    """One cost; the lines sum to the total."""
+
+    item: str
+    usd_per_hour: float
+
+
+class Decision(Spec):
+    """A question that the plan answers, and why so."""
+
+    question: str
+    answer: str
+    because: str
+    numbers: dict[str, float]
+
+
+class Rejected(Spec):
+    """A template that is not in the plan, and why."""
+
+    template: str
+    reason: str
+    numbers: dict[str, float]
+
+
+class LimitUse(Spec):
+    """How much of a limit the plan uses, and what one more would be worth."""
+
+    name: str
+    used: float
+    limit: float | None
+    shadow_price_usd_per_hour: float | None
+
+
+class OneLess(Spec):
+    """The plan with one unit less of a pool."""
+
+    pool: str
+    attainment: dict[str, Interval]
+    """By workload."""
+    verdict: Verdict
+
+
+class DemandPoint(Spec):
+    """Attainment of the fixed fleet at a multiple of the demand."""
+
+    multiple: float
+    attainment: dict[str, Interval]
+
+
+class Evidence(Spec):
+    """What the plan rests on."""
+
+    verified: bool
+    """Every promise was kept in a simulation of the whole fleet."""
+    seeds: tuple[int, ...]
+    requests: int
+    """Simulated for this plan, all runs together."""
+    one_less: tuple[OneLess, ...]
+    demand_sweep: tuple[DemandPoint, ...]
+    candidates: int
+    proof_covers: str
+    notes: tuple[str, ...] = ()
+
+
+class Infeasibility(Spec):
+    """A limit or deadline that stands in the way."""
+
+    limit: str
+    has: str
+    needs: str
+    fastest_reachable: str
+    remedy: str
+
+
+class FleetPlan(Spec):
+    """One fleet, with everything that is known of it."""
+
+    format_version: Literal["1.0"] = "1.0"
+    planner_version: str
+    seed: int
+    created: str | None
+    """When, as told by the caller; never read from a clock."""
+    scenario: EffectiveScenario
+    status: Status
+    objective: ObjectiveValue
+    totals: Totals | None
+    pools: tuple[Pool, ...]
+    workloads: tuple[WorkloadResult, ...]
+    periods: tuple[dict[str, Any], ...] = ()
+    placement: tuple[dict[str, Any], ...] = ()
+    supply: tuple[SupplyLine, ...]
+    bill: tuple[BillLine, ...]
+    decisions: tuple[Decision, ...]
+    rejected: tuple[Rejected, ...]
+    limits: tuple[LimitUse, ...]
+    evidence: Evidence
+    infeasibility: tuple[Infeasibility, ...] = ()
+
+
+def read_plan(path: Path) -> FleetPlan:
+    """Read ``plan.json``.
+
+    Raises:
+        InputError: The file cannot be read, is no JSON, or is no plan.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
+    try:
+        return FleetPlan.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "document"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise InputError(f"{path}: {where}: {first['msg']}{more}; is this a plan?") from error
