@@ -1,0 +1,62 @@
+"""What a request gets in an empty replica: the best that any number of replicas can give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from planner.candidates.template import Build
+
+    Ints = NDArray[np.int32]
+    Floats = NDArray[np.float64]
+
+
+def empty_replica(build: Build, prompt: Ints, output: Ints) -> tuple[Floats, Floats]:
+    """Return TTFT and TPOT, in seconds, of requests that meet nobody; shape (n,) each.
+
+    The prompt runs in chunks of ``max_num_batched_tokens``; each output token after the first
+    is a step of its own. TPOT is 0 for one-token outputs.
+    """
+    law, budget = build.curve.step_law, build.max_num_batched_tokens
+    p, d = prompt.astype(float), output.astype(float) - 1
+    whole = np.floor(p / budget)
+    rest = p - whole * budget
+    partly = rest > 0
+    steps = whole + partly
+    full_chunk_s = float(law.tokens_s(np.array([float(budget)]))[0])
+    ttft = whole * full_chunk_s + np.where(partly, law.tokens_s(np.maximum(rest, 1.0)), 0.0)
+    ttft += law.c_x_s_per_token2 * p * p / 2 + law.c_n_s_per_request * steps
+    ttft += law.c_c_s_per_token * (budget * whole * (whole + 1) / 2 + np.where(partly, p, 0.0))
+    one = float(law.tokens_s(np.array([1.0]))[0])
+    tpot = one + law.c_n_s_per_request + law.c_k_s_per_token * (p + (d + 1) / 2)
+    return ttft, np.where(d > 0, tpot, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """The best share of requests that an empty replica brings within both deadlines."""
+
+    attainment: float
+    ttft_at_promise_s: float
+    """The TTFT deadline that the promised share would meet, TPOT aside."""
+    tpot_at_promise_s: float
+    median_prompt: float
+
+
+def reachable(
+    build: Build, prompt: Ints, output: Ints, deadlines_s: tuple[float, float], promise: float
+) -> Reachable:
+    """Say what an empty replica reaches for a draw of requests."""
+    ttft, tpot = empty_replica(build, prompt, output)
+    good = (ttft <= deadlines_s[0]) & (tpot <= deadlines_s[1])
+    return Reachable(
+        attainment=float(good.mean()),
+        ttft_at_promise_s=float(np.quantile(ttft, promise)),
+        tpot_at_promise_s=float(np.quantile(tpot, promise)),
+        median_prompt=float(np.median(prompt)),
+    )

@@ -1,0 +1,69 @@
+"""How a replica is built, and a template: a build together with the workloads it serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.curves.curve import Curve
+    from planner.kernels import Law, Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One way to build and run a replica of a model."""
+
+    model: str
+    precision: str
+    engine: str
+    accelerator: str
+    tp_degree: int
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    curve: Curve
+    law: Law
+    limits: Limits
+    kv_tokens: int
+    usd_per_hour: float
+    """Price of one replica: all its accelerators."""
+
+    @property
+    def id(self) -> str:
+        """Name of the build, such as ``h100-sxm.tp2.fp8.b8192.s256``."""
+        return (
+            f"{self.accelerator}.tp{self.tp_degree}.{self.precision}"
+            f".b{self.max_num_batched_tokens}.s{self.max_num_seqs}"
+        )
+
+    @property
+    def hardware(self) -> str:
+        """Name without the policy, such as ``h100-sxm.tp2.fp8``."""
+        return f"{self.accelerator}.tp{self.tp_degree}.{self.precision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A build that serves certain workloads, in the proportions of a mix."""
+
+    build: Build
+    serves: tuple[int, ...]
+    """Indices of the workloads, ascending."""
+    mix_rps: tuple[float, ...]
+    """Load direction: one entry per workload of the problem, 0 where not served."""
+    label: str
+    """Ids of the workloads served, joined by ``+``."""
+
+    @property
+    def id(self) -> str:
+        """Unique name: the build, ``@``, and whom it serves."""
+        return f"{self.build.id}@{self.label}"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A build or template that was left out, and why; numbers carry units in their names."""
+
+    name: str
+    reason: str
+    numbers: dict[str, float]

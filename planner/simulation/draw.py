@@ -1,0 +1,99 @@
+"""Random numbers as data: one draw of requests, common to every candidate.
+
+All candidates see the same gaps, classes and lengths (common random numbers), so that their
+differences are paired and no candidate is judged on an easier draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from planner.simulation.lengths import draw_lengths
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from planner.problem.lengths import LengthLaw
+
+_GAPS, _CLASSES, _LENGTHS = 0, 1, 2
+
+HORIZON_S: Final = 4.0e6
+"""Longest simulated span, in seconds (46 days); integer picoseconds hold 106 days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Requests without a clock: ``gap`` has mean 1 and is divided by a rate to give time.
+
+    Arrays of shape ``(n,)``: unit-mean gaps, index of the workload, prompt and output tokens.
+    """
+
+    gap: NDArray[np.float64]
+    workload: NDArray[np.int32]
+    prompt: NDArray[np.int32]
+    output: NDArray[np.int32]
+
+    def arrival_ps(self, rate_rps: float) -> NDArray[np.int64]:
+        """Return arrival times in ps at a total rate in requests per second.
+
+        Gaps are cut where the span would pass ``HORIZON_S``: only at rates so low that
+        requests do not meet, and towards denser traffic, so never optimistic.
+        """
+        gap_s = np.minimum(self.gap / rate_rps, HORIZON_S / self.gap.size)
+        return np.cumsum(np.rint(gap_s * 1e12).astype(np.int64))
+
+
+class Draws:
+    """Draws by mix, size and replication; each is made once and kept.
+
+    Args:
+        laws: Length law of each workload, in the order of the problem.
+        seed: Same seed, same draws.
+    """
+
+    def __init__(self, laws: tuple[LengthLaw, ...], seed: int) -> None:
+        self.laws = laws
+        self.seed = seed
+        self._kept: dict[tuple[tuple[float, ...], int, int, int], Draw] = {}
+
+    def get(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> Draw:
+        """Return the draw of one replication.
+
+        Args:
+            rates_rps: Load of each workload; only their proportions matter.
+            n: Requests.
+            replication: 0, 1, ...: independent of each other.
+            stream: Purpose; draws of different streams are independent (searching and
+                verifying must not share luck).
+        """
+        total = sum(rates_rps)
+        mix = tuple(round(rate / total, 12) for rate in rates_rps)
+        key = (mix, n, replication, stream)
+        if key not in self._kept:
+            self._kept[key] = self._make(mix, n, (self.seed, stream, replication))
+        return self._kept[key]
+
+    def forget(self) -> None:
+        """Drop the kept draws; they come back equal when asked for again."""
+        self._kept.clear()
+
+    def _make(self, mix: tuple[float, ...], n: int, entropy: tuple[int, ...]) -> Draw:
+        u = (np.arange(n) + 0.5) / n
+        gap = -np.log(u)[np.random.default_rng([*entropy, _GAPS]).permutation(n)]
+        gap /= gap.mean()
+        order = np.random.default_rng([*entropy, _CLASSES]).permutation(n)
+        workload = np.searchsorted(np.cumsum(mix), u, side="right")[order]
+        workload = np.minimum(workload, max(w for w, share in enumerate(mix) if share > 0))
+        workload = workload.astype(np.int32)
+        prompt, output = np.ones(n, np.int32), np.ones(n, np.int32)
+        for w, law in enumerate(self.laws):
+            mine = np.flatnonzero(workload == w)
+            if mine.size:
+                rng = np.random.default_rng([*entropy, _LENGTHS, w])
+                prompt[mine], output[mine] = draw_lengths(law, mine.size, rng)
+        for array in (gap, workload, prompt, output):
+            array.flags.writeable = False
+        return Draw(gap, workload, prompt, output)

@@ -1,0 +1,168 @@
+"""A whole fleet: every pool under its share of every workload, over several replications."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from planner.simulation.interval import Estimate, attainment_interval
+from planner.simulation.pool import Deadlines, PoolRun, PoolSetup, run_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from planner.simulation.draw import Draws
+    from planner.simulation.meter import Meter
+
+Verdict = Literal["kept", "broken", "undecided"]
+
+THREADS: Final = 2
+"""The kernel releases the interpreter, so replications overlap."""
+FEWEST: Final = 2_000
+"""Requests in the smallest pool of a replication."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPool:
+    """A pool and the load it gets of each workload, in requests per second."""
+
+    setup: PoolSetup
+    load_rps: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSample:
+    """Every replication of every pool: ``runs[pool][replication]``."""
+
+    pools: tuple[FleetPool, ...]
+    runs: tuple[tuple[PoolRun, ...], ...]
+
+    def attainment(self) -> NDArray[np.float64]:
+        """Return attainment by replication and workload: loads of the pools weigh it."""
+        loads = np.array([pool.load_rps for pool in self.pools])
+        shares = np.array([[run.attainment for run in pool] for pool in self.runs])
+        total = loads.sum(axis=0)
+        weighted: NDArray[np.float64] = np.einsum("pw,prw->rw", loads, shares)
+        return weighted / np.where(total > 0, total, 1.0)
+
+    def intervals(self) -> tuple[Estimate, ...]:
+        """Return the attainment of each workload with its 95 % interval."""
+        by_replication = self.attainment()
+        offered = sum(run.offered for pool in self.runs for run in pool)
+        return tuple(
+            attainment_interval(by_replication[:, w].tolist(), int(np.atleast_1d(offered)[w]))
+            for w in range(by_replication.shape[1])
+        )
+
+    def unstable(self) -> tuple[bool, ...]:
+        """Tell for each pool whether its backlog grows in most replications."""
+        return tuple(2 * sum(run.unstable for run in pool) > len(pool) for pool in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What all simulations of one problem share."""
+
+    draws: Draws
+    deadlines: Deadlines
+    promise: tuple[float, ...]
+    """Attainment promised to each workload."""
+    meter: Meter
+
+
+def sample_fleet(
+    study: Study,
+    pools: Sequence[FleetPool],
+    *,
+    requests: int,
+    replications: int,
+    stream: int,
+    multiple: float = 1.0,
+) -> FleetSample:
+    """Simulate a fleet several times.
+
+    Args:
+        study: Draws, deadlines and promises of the problem.
+        pools: Pools that have a load.
+        requests: Per replication, over all pools.
+        replications: Independent runs.
+        stream: Purpose of the random draws.
+        multiple: All loads are multiplied by this.
+    """
+    total = sum(sum(pool.load_rps) for pool in pools)
+    sizes = [max(FEWEST, round(requests * sum(p.load_rps) / total)) for p in pools]
+    draws = [
+        [study.draws.get(p.load_rps, n, r, stream) for r in range(replications)]
+        for p, n in zip(pools, sizes, strict=True)
+    ]
+
+    def one(job: tuple[int, int]) -> PoolRun:
+        p, r = job
+        rate = sum(pools[p].load_rps) * multiple
+        return run_pool(pools[p].setup, draws[p][r], rate, study.deadlines)
+
+    jobs = [(p, r) for p in range(len(pools)) for r in range(replications)]
+    with ThreadPoolExecutor(THREADS) as threads:
+        runs = list(threads.map(one, jobs))
+    study.meter.count(sum(sizes) * replications)
+    rows = tuple(tuple(runs[p * replications : (p + 1) * replications]) for p in range(len(pools)))
+    return FleetSample(tuple(pools), rows)
+
+
+def verdict_of(interval: Estimate, promise: float) -> Verdict:
+    """Judge one promise: kept if the low end reaches it, broken if the high end does not."""
+    if interval.low >= promise:
+        return "kept"
+    return "broken" if interval.high < promise else "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Verdicts on a fleet, with the longest sample that they rest on."""
+
+    sample: FleetSample
+    intervals: tuple[Estimate, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The fleet's: broken if any promise is, else undecided if any is, else kept."""
+        for word in ("broken", "undecided"):
+            if word in self.verdicts:
+                return word  # type: ignore[return-value]
+        return "kept"
+
+
+def judge_fleet(
+    study: Study,
+    pools: Sequence[FleetPool],
+    *,
+    requests: int,
+    limit: int,
+    replications: int,
+    stream: int,
+) -> Judgement:
+    """Simulate a fleet until each promise is kept or broken, or the run is long enough.
+
+    The run doubles while a verdict is undecided. A pool whose backlog still grows in the
+    longest run breaks the promises of the workloads it serves, whatever they attained so far.
+    """
+    while True:
+        sample = sample_fleet(
+            study, pools, requests=requests, replications=replications, stream=stream
+        )
+        intervals = sample.intervals()
+        verdicts = [verdict_of(i, p) for i, p in zip(intervals, study.promise, strict=True)]
+        growing = [pool for pool, grows in zip(pools, sample.unstable(), strict=True) if grows]
+        shaky = {w for pool in growing for w, load in enumerate(pool.load_rps) if load > 0}
+        open_question = "undecided" in verdicts or any(verdicts[w] != "broken" for w in shaky)
+        if not open_question or 2 * requests > limit:
+            break
+        requests *= 2
+    final: list[Verdict] = ["broken" if w in shaky else v for w, v in enumerate(verdicts)]
+    return Judgement(sample, intervals, tuple(final))
