@@ -52,7 +52,7 @@ class Template:
     mix_rps: tuple[float, ...]
     """Load direction: one entry per workload of the problem, 0 where not served."""
     label: str
-    """Ids of the workloads served, joined by ``+``."""
+    """Ids of the workloads served, joined by ``:``."""
 
     @property
     def id(self) -> str:

@@ -1,0 +1,235 @@
+"""A scenario joined to the catalogue: every id becomes its record, or a mistake with a place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planner.errors import InputError
+from planner.measurements.traces import read_histogram, read_lengths
+from planner.problem.lengths import (
+    IndependentLengths,
+    JointLengths,
+    LengthLaw,
+    LengthMarginal,
+)
+from planner.problem.prices import PriceError, price_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.catalogue import Accelerator, Catalogue, Llm
+    from planner.errors import Where
+    from planner.scenario.lengths import Lengths, Marginal
+    from planner.scenario.load import LoadedScenario
+    from planner.scenario.policies import Policies
+    from planner.scenario.scenario import Objective
+    from planner.scenario.slo import Slo
+
+Mistakes = list[tuple["Where | str", str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One workload with its model found and its lengths read."""
+
+    id: str
+    llm: Llm
+    model: str
+    """Under which name step laws know the model."""
+    precisions: tuple[str, ...]
+    rate_rps: float
+    slo: Slo
+    lengths: LengthLaw
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """One accelerator type with its price and stock."""
+
+    accelerator: Accelerator
+    stock: int | None
+    usd_per_hour: float
+    price_source: str
+    term: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The question, ready to be answered."""
+
+    demands: tuple[Demand, ...]
+    supplies: tuple[Supply, ...]
+    policies: Policies
+    budget_usd_per_hour: float | None
+    objective: Objective
+    seed: int
+    gap: float
+    time_limit_s: float
+
+    @property
+    def rates_rps(self) -> tuple[float, ...]:
+        """Offered load by workload."""
+        return tuple(demand.rate_rps for demand in self.demands)
+
+
+def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
+    """Find every id of a scenario in the catalogue and read the files it names.
+
+    Raises:
+        InputError: One line per mistake, each with its place in the scenario.
+    """
+    mistakes: Mistakes = []
+    scenario = loaded.scenario
+    demands = tuple(_demands(loaded, catalogue, mistakes))
+    supplies = tuple(_supplies(loaded, catalogue, mistakes))
+    if not mistakes:
+        _degrees(loaded, demands, mistakes)
+    if mistakes:
+        raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
+    return Problem(
+        demands=demands,
+        supplies=supplies,
+        policies=scenario.policies,
+        budget_usd_per_hour=scenario.limits.budget,
+        objective=scenario.objective,
+        seed=scenario.solver.seed,
+        gap=scenario.solver.gap,
+        time_limit_s=scenario.solver.time_limit,
+    )
+
+
+def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -> Iterator[Demand]:
+    for i, workload in enumerate(loaded.scenario.workloads):
+        at = ("workloads", i)
+        llm = catalogue.find_llm(workload.model)
+        if llm is None:
+            why = catalogue.why_not("llm", workload.model)
+            mistakes.append((loaded.at(*at, "model"), f"workloads.{i}.model: {why}"))
+        try:
+            lengths = _lengths(loaded, catalogue, workload.lengths)
+        except InputError as error:
+            mistakes.append((loaded.at(*at, "lengths"), f"workloads.{i}.lengths: {error}"))
+            continue
+        if llm is None:
+            continue
+        precisions = workload.precisions or _own_precision(llm)
+        if not precisions:
+            what = (
+                f"workloads.{i}.precisions: the catalogue does not know the precision of"
+                f" {llm.id}'s weights; list those you accept, such as [bf16]"
+            )
+            mistakes.append((loaded.at(*at), what))
+            continue
+        if llm.params_total_b is None or llm.kv == "unknown":
+            what = f"workloads.{i}.model: {llm.id} has no known memory geometry: {llm.note}"
+            mistakes.append((loaded.at(*at, "model"), what))
+            continue
+        laws = catalogue.laws(model=llm.family_id)
+        known = sorted({row.precision for row in laws})
+        for j, precision in enumerate(precisions):
+            if laws and precision not in known:
+                what = (
+                    f"workloads.{i}.precisions: no step law of {llm.family_id} at"
+                    f" {precision!r}; known: {', '.join(known)}"
+                )
+                mistakes.append((loaded.at(*at, "precisions", j), what))
+        if not laws:
+            what = (
+                f"workloads.{i}.model: no step law is known for {llm.id}; see"
+                " `planner catalogue curves`"
+            )
+            mistakes.append((loaded.at(*at, "model"), what))
+        yield Demand(
+            id=workload.id,
+            llm=llm,
+            model=llm.family_id,
+            precisions=precisions,
+            rate_rps=workload.arrivals.poisson,
+            slo=workload.slo,
+            lengths=lengths,
+        )
+
+
+def _own_precision(llm: Llm) -> tuple[str, ...]:
+    own = llm.weights_precision
+    return (own,) if own not in (None, "mixed") else ()
+
+
+def _lengths(loaded: LoadedScenario, catalogue: Catalogue, lengths: Lengths) -> LengthLaw:
+    if lengths.prompt is not None and lengths.output is not None:
+        return IndependentLengths(_marginal(lengths.prompt), _marginal(lengths.output))
+    if lengths.trace is not None:
+        columns = lengths.columns
+        names = (columns.prompt, columns.output) if columns else None
+        prompt, output = read_lengths(loaded.folder / lengths.trace, names)
+        return JointLengths(prompt, prompt, output, output, np.ones(prompt.size))
+    name = lengths.histogram or ""
+    if name.endswith((".csv", ".csv.gz")):
+        low, high, out_low, out_high, count = read_histogram(loaded.folder / name)
+    else:
+        cells = catalogue.length_histogram(name).cells
+        table = [(c.prompt_low, c.prompt_high, c.output_low, c.output_high, c.count) for c in cells]
+        low, high, out_low, out_high, count = np.array(table, np.int64).T
+    return JointLengths(low, high, out_low, out_high, count.astype(np.float64))
+
+
+def _marginal(marginal: Marginal) -> LengthMarginal:
+    if marginal.lognormal is not None:
+        return LengthMarginal(marginal.lognormal.mean, marginal.lognormal.cv)
+    return LengthMarginal(marginal.fixed or 1.0, 0.0)
+
+
+def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -> Iterator[Supply]:
+    seen: set[str] = set()
+    for i, offer in enumerate(loaded.scenario.accelerators):
+        place = loaded.at("accelerators", i, "id")
+        accelerator = catalogue.find_accelerator(offer.id)
+        if accelerator is None:
+            why = catalogue.why_not("accelerator", offer.id)
+            mistakes.append((place, f"accelerators.{i}.id: {why}"))
+            continue
+        if accelerator.id in seen:
+            what = f"{offer.id!r} is {accelerator.id}, which is listed already; keep one"
+            mistakes.append((place, f"accelerators.{i}.id: {what}"))
+        seen.add(accelerator.id)
+        try:
+            price, source, term = price_of(offer, accelerator.id, catalogue)
+        except PriceError as error:
+            at = loaded.at("accelerators", i, "price_from")
+            mistakes.append((at, f"accelerators.{i}.price_from: {error}"))
+            continue
+        yield Supply(accelerator, offer.stock, price, source, term)
+
+
+def _degrees(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes) -> None:
+    """Refuse a degree that the user wrote and that no model's heads allow."""
+    if loaded.origins().get("policies.tp_degrees") == "default":
+        return
+    for j, degree in enumerate(loaded.scenario.policies.tp_degrees):
+        if any(heads_allow(d.llm, degree) for d in demands):
+            continue
+        llm = demands[0].llm
+        allowed = [n for n in range(1, llm.query_heads + 1) if heads_allow(llm, n)]
+        below = max((n for n in allowed if n < degree), default=None)
+        above = min((n for n in allowed if n > degree), default=None)
+        near = " or ".join(str(n) for n in (below, above) if n is not None)
+        kv = f" and {llm.kv_heads} KV heads" if llm.kv_heads else ""
+        what = (
+            f"policies.tp_degrees: degree {degree} does not divide the {llm.query_heads} query"
+            f" heads{kv} of {llm.id}; use {near}"
+        )
+        mistakes.append((loaded.at("policies", "tp_degrees", j), what))
+
+
+def heads_allow(llm: Llm, degree: int) -> bool:
+    """Tell whether a tensor-parallel degree fits a model's heads.
+
+    It must divide the query heads, and be a divisor or a multiple of the KV heads.
+    """
+    if llm.query_heads % degree:
+        return False
+    kv = llm.kv_heads
+    return kv is None or kv % degree == 0 or degree % kv == 0
