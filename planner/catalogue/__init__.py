@@ -1,1 +1,16 @@
-"""The facts of models/: accelerators, models, step laws, prices."""
+"""The facts of models/: accelerators, models, step laws, prices, lengths."""
+
+from planner.catalogue.accelerator import Accelerator
+from planner.catalogue.llm import Llm
+from planner.catalogue.load import Catalogue
+from planner.catalogue.tables import LengthCell, LengthHistogram, PricePoint, StepLawRow
+
+__all__ = [
+    "Accelerator",
+    "Catalogue",
+    "LengthCell",
+    "LengthHistogram",
+    "Llm",
+    "PricePoint",
+    "StepLawRow",
+]

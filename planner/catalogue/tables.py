@@ -1,0 +1,186 @@
+"""Rows of the catalogue's tables: step laws, prices, length histograms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KNOTS: Final = (1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+"""Tokens per step at which a step law's table gives the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepLawRow:
+    """One fitted step law with the account of memory that came with it.
+
+    All byte figures are per device. ``activation_bytes_8192`` holds for steps of up to 8,192
+    tokens. ``kv_bytes_per_token`` counts every layer as full attention.
+    """
+
+    id: str
+    model: str
+    precision: str
+    accelerator: str
+    engine: str
+    engine_version: str
+    tp_degree: int
+    pp_degree: int
+    dp_degree: int
+    moe_tp_degree: int
+    ep_degree: int
+    gemm: str
+    kv: str
+    moe: str
+    step_s: tuple[float, ...]
+    slope_beyond_s_per_token: float
+    c_x_s_per_token2: float
+    c_k_s_per_token: float
+    points: int
+    max_tokens: int
+    max_context: int
+    error_mean: float
+    error_p95: float
+    error_decode: float | None
+    error_prefill: float | None
+    error_mixed: float | None
+    accelerators: int
+    weights_bytes: int
+    activation_bytes_8192: int
+    other_bytes: int
+    kv_bytes_per_token: int
+    memory_fraction: float
+    memory_fraction_of: str
+    kv_tokens: int | None
+
+    @property
+    def kv_dtype(self) -> str:
+        """Number format of the KV cache in the planner's words."""
+        return "bf16" if self.kv == "bfloat16" else self.kv
+
+
+def step_law_row(model: str, cells: Mapping[str, str]) -> StepLawRow:
+    """Make a row of a step-law table's cells; an empty cell of an error is unknown."""
+
+    def share(name: str) -> float | None:
+        return float(cells[name]) if cells[name] else None
+
+    return StepLawRow(
+        id=cells["id"],
+        model=model,
+        precision=cells["precision"],
+        accelerator=cells["accelerator"],
+        engine=cells["engine"],
+        engine_version=cells["engine_version"],
+        tp_degree=int(cells["tp"]),
+        pp_degree=int(cells["pp"]),
+        dp_degree=int(cells["dp"]),
+        moe_tp_degree=int(cells["moe_tp"]),
+        ep_degree=int(cells["ep"]),
+        gemm=cells["gemm"],
+        kv=cells["kv"],
+        moe=cells["moe"],
+        step_s=tuple(float(cells[f"step_{n}_s"]) for n in KNOTS),
+        slope_beyond_s_per_token=float(cells["slope_beyond_s_per_token"]),
+        c_x_s_per_token2=float(cells["c_x_s_per_token2"]),
+        c_k_s_per_token=float(cells["c_k_s_per_token"]),
+        points=int(cells["points"]),
+        max_tokens=int(cells["max_tokens"]),
+        max_context=int(cells["max_context"]),
+        error_mean=float(cells["error_mean"]),
+        error_p95=float(cells["error_p95"]),
+        error_decode=share("error_decode"),
+        error_prefill=share("error_prefill"),
+        error_mixed=share("error_mixed"),
+        accelerators=int(cells["accelerators"]),
+        weights_bytes=int(cells["weights_bytes"]),
+        activation_bytes_8192=int(cells["activation_bytes_8192"]),
+        other_bytes=int(cells["other_bytes"]),
+        kv_bytes_per_token=int(cells["kv_bytes_per_token"]),
+        memory_fraction=float(cells["memory_fraction"]),
+        memory_fraction_of=cells["memory_fraction_of"],
+        kv_tokens=int(cells["kv_tokens"]) if cells["kv_tokens"] else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PricePoint:
+    """What one instance costs at one provider, in one region, on one term.
+
+    ``n_accelerators`` is the least that can be bought. ``confidence`` is high (the vendor's
+    list), medium (an aggregator) or low (an estimate, or contradicted by another row).
+    """
+
+    accelerator: str
+    provider: str
+    region: str
+    term: str
+    n_accelerators: int
+    instance: str
+    usd_per_instance_hour: float
+    usd_per_accelerator_hour: float
+    date: str
+    confidence: str
+    source: str
+    note: str
+
+
+def price_point(cells: Mapping[str, str]) -> PricePoint:
+    """Make a price point of a row's cells."""
+    return PricePoint(
+        accelerator=cells["accelerator"],
+        provider=cells["provider"],
+        region=cells["region"],
+        term=cells["term"],
+        n_accelerators=int(cells["n_accelerators"]),
+        instance=cells["instance"],
+        usd_per_instance_hour=float(cells["usd_per_instance_hour"]),
+        usd_per_accelerator_hour=float(cells["usd_per_accelerator_hour"]),
+        date=cells["date"],
+        confidence=cells["confidence"],
+        source=cells["source"],
+        note=cells["note"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LengthCell:
+    """Requests whose prompt and output lengths lie within inclusive bounds, in tokens."""
+
+    prompt_low: int
+    prompt_high: int
+    output_low: int
+    output_high: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LengthHistogram:
+    """A joint histogram of prompt and output lengths; a cell stands for its midpoint."""
+
+    name: str
+    cells: tuple[LengthCell, ...]
+
+    def __post_init__(self) -> None:
+        for c in self.cells:
+            if not (1 <= c.prompt_low <= c.prompt_high and 1 <= c.output_low <= c.output_high):
+                raise InputError(f"{self.name}: bounds of a cell are out of order: {c}")
+
+    @property
+    def requests(self) -> int:
+        """Requests counted."""
+        return sum(c.count for c in self.cells)
+
+    @property
+    def mean_prompt_tokens(self) -> float:
+        """Mean prompt length."""
+        return sum(c.count * (c.prompt_low + c.prompt_high) for c in self.cells) / 2 / self.requests
+
+    @property
+    def mean_output_tokens(self) -> float:
+        """Mean output length."""
+        return sum(c.count * (c.output_low + c.output_high) for c in self.cells) / 2 / self.requests
