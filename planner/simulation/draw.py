@@ -85,9 +85,9 @@ class Draws:
         gap = -np.log(u)[np.random.default_rng([*entropy, _GAPS]).permutation(n)]
         gap /= gap.mean()
         order = np.random.default_rng([*entropy, _CLASSES]).permutation(n)
-        workload = np.searchsorted(np.cumsum(mix), u, side="right")[order]
-        workload = np.minimum(workload, max(w for w, share in enumerate(mix) if share > 0))
-        workload = workload.astype(np.int32)
+        last = max(w for w, share in enumerate(mix) if share > 0)
+        index = np.searchsorted(np.cumsum(mix), u, side="right")[order]
+        workload: NDArray[np.int32] = np.minimum(index, last).astype(np.int32)
         prompt, output = np.ones(n, np.int32), np.ones(n, np.int32)
         for w, law in enumerate(self.laws):
             mine = np.flatnonzero(workload == w)

@@ -45,6 +45,19 @@ def draw_lengths(
     return _tokens(prompt), _tokens(output)
 
 
+def longest_request(law: LengthLaw) -> int:
+    """Return the longest prompt and output together that a law brings, in tokens.
+
+    For a lognormal marginal, which has no longest, its 0.99999 quantile stands in.
+    """
+    if isinstance(law, IndependentLengths):
+        u = np.array([0.99999])
+        total = _lognormal(law.prompt, u) + _lognormal(law.output, u)
+        return int(np.ceil(total[0]))
+    present = law.weight > 0
+    return int((law.prompt_high + law.output_high)[present].max())
+
+
 def _lognormal(marginal: LengthMarginal, u: Floats) -> Floats:
     """Return lengths at probabilities ``u``; the mean is the marginal's, whatever its spread."""
     sigma2 = math.log1p(marginal.cv * marginal.cv)
@@ -61,5 +74,5 @@ def _within(low: Ints, high: Ints, rng: np.random.Generator) -> Floats:
     return values
 
 
-def _tokens(lengths: Floats) -> NDArray[np.int32]:
+def _tokens(lengths: Floats | Ints) -> NDArray[np.int32]:
     return np.clip(np.rint(lengths), 1, LONGEST).astype(np.int32)

@@ -26,10 +26,12 @@ is a little worse, so the answer is not optimistic."""
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Deadlines by workload, in ps; arrays of shape ``(workloads,)``."""
+    """Deadlines by workload, in ps, and its model's context; arrays of shape ``(workloads,)``."""
 
     ttft_ps: NDArray[np.int64]
     tpot_ps: NDArray[np.int64]
+    context_tokens: NDArray[np.int64]
+    """A request longer than this, prompt and output, is refused: a miss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,10 @@ def run_pool(setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines
     workload = draw.workload[counted]
     first, finish = records.first_token_ps[counted], records.finish_ps[counted]
     allowed = deadlines.tpot_ps[workload] * (draw.output[counted].astype(np.int64) - 1)
+    length = draw.prompt[counted].astype(np.int64) + draw.output[counted]
     good = (
         (finish >= 0)
+        & (length <= deadlines.context_tokens[workload])
         & (first - arrival[counted] <= deadlines.ttft_ps[workload])
         & (finish - first <= allowed)
     )

@@ -1,0 +1,140 @@
+"""Which templates are worth measuring: physics first, then cost by a coarse capacity.
+
+Nothing is dropped for a bad guess alone. A template goes only if even its optimistic
+mean-field bound costs more per request than another template's simulated capacity does, and
+the best few of every accelerator stay whatever they cost, so that "why not X?" has an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from planner.candidates.frontier import setup_of
+from planner.candidates.meanfield import coarse_bound, moments
+from planner.candidates.template import Removed, Template
+from planner.simulation.capacity import coarse_capacity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from planner.candidates.meanfield import CoarseCapacity
+    from planner.simulation.effort import Effort
+    from planner.simulation.fleet import Study
+
+MARGIN: Final = 1.15
+"""How much dearer per request, by its optimistic bound, a template must be to be left out."""
+FEW_PER_ACCELERATOR: Final = 2
+"""Templates of each accelerator that stay for comparison."""
+MOST: Final = 10
+"""Templates for the same workloads that go on to be measured, beside those for comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """A template with its coarse capacity, requests per second of one replica alone."""
+
+    template: Template
+    bound: CoarseCapacity
+    capacity_rps: float
+
+    @property
+    def usd_per_request(self) -> float:
+        """Price of a replica over its coarse capacity."""
+        return self.template.build.usd_per_hour / 3600 / self.capacity_rps
+
+
+def bound_of(study: Study, template: Template, tpot_s: Sequence[float]) -> CoarseCapacity:
+    """Return the optimistic mean-field load of one replica of a template."""
+    draw = study.draws.get(template.mix_rps, 4_000, 0, 0)
+    mean = moments(draw.prompt, draw.output, template.build.max_num_batched_tokens)
+    return coarse_bound(template.build, mean, min(tpot_s[w] for w in template.serves))
+
+
+def screen(
+    study: Study,
+    templates: Iterable[Template],
+    tpot_s: Sequence[float],
+    router: str,
+    effort: Effort,
+) -> tuple[list[Screened], list[Removed]]:
+    """Choose the templates to measure among those that serve the same workloads.
+
+    Args:
+        study: Draws, deadlines and promises of the problem.
+        templates: All serve the same workloads in the same mix.
+        tpot_s: TPOT deadline of each workload of the problem.
+        router: Kept for the pool that is simulated; one replica needs none.
+        effort: How much to simulate.
+
+    Returns:
+        Those that stay, cheapest first, and those left out with the reason.
+    """
+    removed: list[Removed] = []
+    bounded: list[tuple[float, Template, CoarseCapacity]] = []
+    for template in templates:
+        bound = bound_of(study, template, tpot_s)
+        if bound.load_rps <= 0:
+            removed.append(Removed(template.id, f"{bound.limited_by} allows no load at all", {}))
+            continue
+        bounded.append((template.build.usd_per_hour / 3600 / bound.load_rps, template, bound))
+    bounded.sort(key=lambda item: (item[0], item[1].id))
+    best = float("inf")
+    seen: dict[str, int] = {}
+    kept: list[Screened] = []
+    for usd, template, bound in bounded:
+        accelerator = template.build.accelerator
+        if usd > best * MARGIN and seen.get(accelerator, 0) >= FEW_PER_ACCELERATOR:
+            removed.append(_dearer(template, usd, best))
+            continue
+        setup = setup_of(template.build, 1, router)
+        found = coarse_capacity(
+            study, setup, template.mix_rps, 0.75 * bound.load_rps, effort.screen_requests
+        )
+        if found <= 0:
+            removed.append(Removed(template.id, "keeps the promise at no load", {}))
+            continue
+        one = Screened(template, bound, found)
+        kept.append(one)
+        seen[accelerator] = seen.get(accelerator, 0) + 1
+        best = min(best, one.usd_per_request)
+    return _the_best(kept, removed), removed
+
+
+def _dearer(template: Template, usd: float, best: float) -> Removed:
+    return Removed(
+        template.id,
+        f"at best {usd / best - 1:.0%} dearer per request than another template",
+        {"usd_per_thousand_at_best": usd * 1e3, "usd_per_thousand_of_the_best": best * 1e3},
+    )
+
+
+def _the_best(kept: list[Screened], removed: list[Removed]) -> list[Screened]:
+    """Keep the cheapest per request, the few of each accelerator, and every smaller unit."""
+    kept.sort(key=lambda s: (s.usd_per_request, s.template.id))
+    chosen: list[Screened] = []
+    counts: dict[str, int] = {}
+    hardware: dict[str, int] = {}
+    for one in kept:
+        build = one.template.build
+        per_accelerator = counts.get(build.accelerator, 0)
+        same = hardware.get(build.hardware, 0)
+        close = one.usd_per_request <= MARGIN * kept[0].usd_per_request * 1.3
+        if per_accelerator < FEW_PER_ACCELERATOR or (len(chosen) < MOST and close and same < 2):
+            chosen.append(one)
+            counts[build.accelerator] = per_accelerator + 1
+            hardware[build.hardware] = same + 1
+        else:
+            removed.append(
+                Removed(
+                    one.template.id,
+                    f"{one.usd_per_request / kept[0].usd_per_request - 1:.0%} dearer per request"
+                    " by a coarse simulation of one replica, or another policy of the same"
+                    " hardware is better",
+                    {
+                        "usd_per_thousand": one.usd_per_request * 1e3,
+                        "usd_per_thousand_of_the_best": kept[0].usd_per_request * 1e3,
+                    },
+                )
+            )
+    return chosen

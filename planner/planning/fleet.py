@@ -1,0 +1,108 @@
+"""A fleet as the planner handles it: pools of templates, each with its load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from planner.candidates.frontier import setup_of
+from planner.simulation.fleet import FleetPool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from planner.candidates.frontier import Frontier
+    from planner.candidates.template import Template
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChoice:
+    """Units of one template under their load, in requests per second by workload."""
+
+    template: Template
+    units: int
+    load_rps: tuple[float, ...]
+
+    @property
+    def load_per_unit(self) -> float:
+        """All workloads together."""
+        return sum(self.load_rps) / self.units
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Pools that together take the whole offered load."""
+
+    pools: tuple[PoolChoice, ...]
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of all units."""
+        return sum(p.units * p.template.build.usd_per_hour for p in self.pools)
+
+    @property
+    def key(self) -> tuple[tuple[str, int, tuple[float, ...]], ...]:
+        """Equal for fleets that are simulated alike."""
+        return tuple(
+            (p.template.id, p.units, tuple(round(x, 9) for x in p.load_rps)) for p in self.pools
+        )
+
+    def for_simulation(self, router: str) -> list[FleetPool]:
+        """Return the pools as the simulation wants them."""
+        return [
+            FleetPool(setup_of(p.template.build, p.units, router), p.load_rps) for p in self.pools
+        ]
+
+
+def fleet_of(
+    units: Mapping[str, int],
+    loads: Mapping[str, tuple[float, ...]],
+    templates: Mapping[str, Template],
+    rates_rps: Sequence[float],
+) -> Fleet:
+    """Make a fleet of a solution's units and loads per template.
+
+    Loads are scaled by workload so that they sum to the offered load exactly. A template
+    without load is left out.
+    """
+    used = [j for j, n in units.items() if n > 0 and sum(loads[j]) > 0]
+    total = [sum(loads[j][w] for j in used) for w in range(len(rates_rps))]
+    return Fleet(
+        tuple(
+            PoolChoice(
+                templates[j],
+                units[j],
+                tuple(
+                    loads[j][w] * rates_rps[w] / total[w] if total[w] > 0 else 0.0
+                    for w in range(len(rates_rps))
+                ),
+            )
+            for j in sorted(used)
+        )
+    )
+
+
+def with_one_less(
+    fleet: Fleet, position: int, frontiers: Mapping[str, Frontier], rates_rps: Sequence[float]
+) -> Fleet | None:
+    """Return the fleet with one unit less of a pool, the load shared out anew.
+
+    Each workload's load is divided over the pools that serve it in proportion to what they can
+    carry; None if some workload is then served by nobody.
+    """
+    units = {
+        p.template.id: p.units - (i == position)
+        for i, p in enumerate(fleet.pools)
+        if p.units - (i == position) > 0
+    }
+    templates = {p.template.id: p.template for p in fleet.pools}
+    room = {j: n * frontiers[j].capacity_rps.value for j, n in units.items()}
+    before = {p.template.id: p.load_rps for p in fleet.pools}
+    loads: dict[str, list[float]] = {j: [0.0] * len(rates_rps) for j in units}
+    for w, rate in enumerate(rates_rps):
+        serving = {j: room[j] * before[j][w] / sum(before[j]) for j in units if before[j][w] > 0}
+        if not serving:
+            return None
+        for j, part in serving.items():
+            loads[j][w] = rate * part / sum(serving.values())
+    return fleet_of(units, {j: tuple(load) for j, load in loads.items()}, templates, rates_rps)

@@ -1,0 +1,59 @@
+"""From measured templates to the program's data, and from its solution to a fleet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.milp import Instance
+from planner.planning.fleet import Fleet, fleet_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from planner.candidates.frontier import Frontier
+    from planner.milp import Choice
+    from planner.problem.resolve import Problem
+
+
+def instance_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Instance:
+    """Write down the data of one solve: the templates measured so far and their points."""
+    names = [demand.id for demand in problem.demands]
+    load, goodput = {}, {}
+    for j, frontier in frontiers.items():
+        for o, point in enumerate(frontier.points):
+            for w in frontier.template.serves:
+                load[j, str(o), names[w]] = point.load_rps[w]
+                goodput[j, str(o), names[w]] = min(point.goodput_rps[w], point.load_rps[w])
+    builds = {j: frontier.template.build for j, frontier in frontiers.items()}
+    return Instance(
+        W=tuple(names),
+        J=tuple(frontiers),
+        G=tuple(supply.accelerator.id for supply in problem.supplies),
+        O={j: tuple(str(o) for o in range(len(f.points))) for j, f in frontiers.items()},
+        demand_rps={d.id: d.rate_rps for d in problem.demands},
+        promise={d.id: d.slo.attainment for d in problem.demands},
+        load_rps=load,
+        goodput_rps=goodput,
+        devices={j: build.tp_degree for j, build in builds.items()},
+        accelerator_of={j: build.accelerator for j, build in builds.items()},
+        usd_per_hour={j: build.usd_per_hour for j, build in builds.items()},
+        stock={s.accelerator.id: s.stock for s in problem.supplies if s.stock is not None},
+        budget_usd_per_hour=problem.budget_usd_per_hour,
+    )
+
+
+def fleet_of_choice(problem: Problem, frontiers: Mapping[str, Frontier], choice: Choice) -> Fleet:
+    """Return the fleet that a solution describes."""
+    loads = {
+        j: tuple(
+            sum(
+                choice.weights.get((j, str(o)), 0.0) * point.load_rps[w]
+                for o, point in enumerate(frontier.points)
+            )
+            for w in range(len(problem.demands))
+        )
+        for j, frontier in frontiers.items()
+    }
+    templates = {j: frontier.template for j, frontier in frontiers.items()}
+    units = {j: choice.units.get(j, 0) for j in frontiers}
+    return fleet_of(units, loads, templates, problem.rates_rps)
