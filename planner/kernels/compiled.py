@@ -1,0 +1,86 @@
+"""The compiled simulator, if there is one that was built from the sources beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from planner.kernels.records import Records
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+    from planner.kernels.records import Law, Limits
+
+_NATIVE: Final = Path(__file__).parent / "native"
+
+
+def sources_digest(folder: Path) -> str:
+    """Name the C++ sources in ``folder`` by what is in them; line ends do not count."""
+    digest = hashlib.sha256()
+    for path in sorted([*folder.glob("*.hpp"), *folder.glob("*.cpp")]):
+        digest.update(
+            path.name.encode() + b"\0" + path.read_bytes().replace(b"\r\n", b"\n") + b"\0"
+        )
+    return digest.hexdigest()[:16]
+
+
+def _load() -> tuple[ModuleType | None, str]:
+    if os.environ.get("PLANNER_PURE_PYTHON", "") not in ("", "0"):
+        return None, "plain Python simulator: PLANNER_PURE_PYTHON is set"
+    slow = "plain Python simulator, some fifty times slower"
+    mend = "reinstall with a C++17 compiler at hand"
+    try:
+        module = import_module("planner.kernels._replica")
+    except ImportError as error:
+        return None, f"{slow}: {error}; {mend}"
+    if getattr(module, "SOURCES", None) != sources_digest(_NATIVE):
+        return None, f"{slow}: the compiled one was built from other sources; {mend}"
+    return module, "compiled simulator"
+
+
+_module, STATUS = _load()
+COMPILED: Final = _module is not None
+
+
+def run(
+    law: Law,
+    limits: Limits,
+    arrival_ps: NDArray[np.int64],
+    prompt_tokens: NDArray[np.int32],
+    output_tokens: NDArray[np.int32],
+    replicas: int,
+    router: int,
+) -> Records:
+    """Simulate one pool, as :func:`planner.kernels.plain.run`, without holding the GIL.
+
+    Raises:
+        ImportError: There is no compiled simulator; ``STATUS`` says why.
+        OverflowError: Simulated time passed ``LAST_PS``.
+    """
+    if _module is None:
+        raise ImportError(STATUS)
+    n = len(arrival_ps)
+    times = tuple(np.empty(n, np.int64) for _ in range(5))
+    counts = tuple(np.empty(n, np.int32) for _ in range(2))
+    totals = np.zeros(4 * replicas, np.int64)
+    _module.simulate(
+        law,
+        limits,
+        arrival_ps,
+        prompt_tokens,
+        output_tokens,
+        replicas,
+        router,
+        (*times, *counts),
+        totals,
+    )
+    steps, events, busy_ps, peak = zip(*totals.reshape(replicas, 4).tolist(), strict=True)
+    return Records(*times, *counts, sum(steps), sum(events), sum(busy_ps), max(peak))

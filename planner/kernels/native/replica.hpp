@@ -1,0 +1,431 @@
+// One replica of an engine with continuous batching, chunked prefill, paged KV cache and
+// preemption by recomputation (the scheduler of vLLM V1): exact, in O(1) per event.
+//
+// Two ideas make it fast, and neither changes a result.
+//
+// Aggregation. Every decoding sequence gains exactly one token per step, so all that a step
+// needs to know of them is kept as sums: how many (decoding_), their total length (context_),
+// when the next ones finish (Calendar), their blocks (DecodeBlocks), and a clock that runs only
+// in the time that prefill adds (stall_clock_); a request's own stall is a difference of two
+// readings. A step costs the same with 1 or 1,000 decoding sequences.
+//
+// Event skipping. While no prefill is pending and the waiting head cannot enter, steps differ
+// only by arithmetic: `steps_` of them are taken at once, up to the next finish or the last
+// step that memory allows. Nothing inside such a window could have let the head in, because
+// seats stay taken and free blocks only fall. A request that comes while the window is open and
+// heads the queue cuts it at the first boundary at or after its arrival.
+//
+// Order of simultaneous events: requests that arrive at t are pushed (and routed) before the
+// boundary at t; at the boundary, finishes free their blocks, then the next step is
+// scheduled and sees all of them.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "blocks.hpp"
+#include "calendar.hpp"
+#include "law.hpp"
+
+namespace planner {
+
+constexpr i64 kNever = std::numeric_limits<i64>::max();
+constexpr i64 kLastTime = i64{1} << 62;  // 53 days; below it no sum of two times overflows
+
+struct Limits {
+  i64 max_num_seqs;
+  i64 max_num_batched_tokens;
+  i64 kv_blocks;
+  i64 block_size;
+  bool reserve_full_prompt;
+  i64 watermark_blocks;
+};
+
+struct Request {
+  i32 id, prompt, output;
+};
+
+// A request that has been admitted, and keeps its seat in memory until it finishes.
+struct Sequence {
+  Request request;
+  i32 generated;           // outputs so far; valid while not decoding
+  i64 offset;              // length - counter, constant while decoding
+  i64 finish_key;          // counter at its last token
+  i64 stall_mark;          // stall_clock_ when it began to decode
+  i64 decode_stall;
+  i64 first_scheduled, first_token;
+  i64 preempted_since;     // kNever unless it lost its blocks and has no new token yet
+  i64 preempted;
+  i32 preemptions;
+  i32 before, after;       // neighbours among the running, in order of admission
+};
+
+// First in, first out; grows, never shrinks.
+class WaitingQueue {
+ public:
+  WaitingQueue() : ring_(64) {}
+  bool empty() const { return head_ == tail_; }
+  i64 size() const { return static_cast<i64>(tail_ - head_); }
+  const Request& front() const { return ring_[head_ & (ring_.size() - 1)]; }
+  void pop() { ++head_; }
+  void push(const Request& request) {
+    if (tail_ - head_ == ring_.size()) {
+      std::vector<Request> wider(ring_.size() * 2);
+      for (u64 i = head_; i < tail_; ++i) wider[i & (wider.size() - 1)] = ring_[i & (ring_.size() - 1)];
+      ring_.swap(wider);
+    }
+    ring_[tail_++ & (ring_.size() - 1)] = request;
+  }
+
+ private:
+  std::vector<Request> ring_;
+  u64 head_ = 0, tail_ = 0;
+};
+
+struct Totals {
+  i64 steps = 0, events = 0, busy = 0, peak_blocks = 0;
+};
+
+// Sink: void finished(const Sequence&, i64 time, i32 replica).
+template <int kBlockSize, class Sink>
+class Replica {
+ public:
+  Replica(const StepLaw& law, const Limits& limits, i64 longest_output, i32 index, Sink* sink)
+      : law_(law), limits_(limits), index_(index), sink_(sink), seats_(limits.max_num_seqs),
+        calendar_(limits.max_num_seqs, longest_output), blocks_(limits.block_size) {
+    for (i64 seat = limits.max_num_seqs; seat > 0;) free_seats_.push_back(static_cast<i32>(--seat));
+  }
+
+  // Take a request that arrives at `now`. All boundaries before `now` are done already, and
+  // the request fits an empty replica.
+  void push(i64 now, const Request& request) {
+    if (overflowed_) return;
+    const bool heads_queue = waiting_.empty() && preempted_.empty();
+    waiting_.push(request);
+    if (boundary_ == kNever) {  // idle: wake up, without a step to complete
+      start_ = boundary_ = now;
+      steps_ = 0;
+    } else if (steps_ > 1 && heads_queue) {
+      cut_window(now, request);
+    }
+  }
+
+  // Pass every step boundary before `until`.
+  void advance(i64 until) {
+    while (boundary_ < until) {
+      complete();
+      schedule();
+    }
+  }
+
+  i64 next_boundary() const { return boundary_; }  // kNever: idle
+  i64 outstanding() const {
+    return running_ + static_cast<i64>(preempted_.size()) + waiting_.size();
+  }
+  const Totals& totals() const { return totals_; }
+  bool overflowed() const { return overflowed_; }  // the clock ran out: it stands still for good
+
+ private:
+  static constexpr i32 kNone = -1;
+
+  // --- KV blocks --------------------------------------------------------------------------
+
+  // Whether the decoding set has its blocks for the coming step beside `others` blocks.
+  // A sequence wastes less than a block, so the sum of lengths mostly settles it.
+  bool fits(i64 others) {
+    const i64 room = limits_.kv_blocks - others;
+    return context_ + blocks_.size() * decoding_ <= blocks_.size() * room ||
+           blocks_.held(counter_ + 1) <= room;
+  }
+
+  i64 chunk_blocks(i64 tokens) const { return blocks_.ceil(tokens); }
+
+  // --- running and decoding ---------------------------------------------------------------
+
+  void append_running(i32 seat) {
+    seats_[seat].before = last_running_;
+    seats_[seat].after = kNone;
+    if (last_running_ != kNone) seats_[last_running_].after = seat;
+    last_running_ = seat;
+    ++running_;
+  }
+
+  void remove_running(i32 seat) {
+    const i32 before = seats_[seat].before, after = seats_[seat].after;
+    if (before != kNone) seats_[before].after = after;
+    if (after != kNone) seats_[after].before = before; else last_running_ = before;
+    --running_;
+  }
+
+  void start_decoding(i32 seat, i64 length) {
+    Sequence& it = seats_[seat];
+    it.offset = length - counter_;
+    it.finish_key = counter_ + it.request.output - it.generated;
+    it.stall_mark = stall_clock_;
+    ++decoding_;
+    context_ += length;
+    blocks_.join(it.offset);
+    calendar_.add(it.finish_key, seat);
+  }
+
+  void stop_decoding(Sequence& it) {
+    --decoding_;
+    context_ -= it.offset + counter_;
+    blocks_.leave(it.offset);
+    it.decode_stall += stall_clock_ - it.stall_mark;
+  }
+
+  void finish(i32 seat) {
+    sink_->finished(seats_[seat], boundary_, index_);
+    remove_running(seat);
+    free_seats_.push_back(seat);
+  }
+
+  // --- the end of a step, or of a window of decode steps ----------------------------------
+
+  void complete() {
+    if (steps_ == 0) return;
+    totals_.steps += steps_;
+    totals_.events += 1;
+    totals_.busy += boundary_ - start_;
+    counter_ += steps_;
+    context_ += steps_ * decoding_;
+    stall_clock_ += prefill_time_;
+    note_peak();
+    if (decoding_) {
+      for (i32 seat = calendar_.take(counter_); seat != kNone;) {
+        const i32 next = calendar_.after(seat);
+        stop_decoding(seats_[seat]);
+        finish(seat);
+        seat = next;
+      }
+    }
+    partial_computed_ += partial_chunk_;
+    partial_chunk_ = 0;
+    for (const i32 seat : prefilled_) emit_after_prefill(seat);
+    prefilled_.clear();
+  }
+
+  void emit_after_prefill(i32 seat) {
+    Sequence& it = seats_[seat];
+    const i64 computed = i64{it.request.prompt} + it.generated;
+    if (++it.generated == 1) it.first_token = boundary_;
+    if (it.preempted_since != kNever) {
+      it.preempted += boundary_ - it.preempted_since;
+      it.preempted_since = kNever;
+    }
+    if (it.generated == it.request.output) {
+      finish(seat);
+    } else {
+      start_decoding(seat, computed);
+    }
+  }
+
+  // Blocks only grow inside a window, so its last step holds the most.
+  void note_peak() {
+    const i64 missing = totals_.peak_blocks - prefill_blocks_;
+    if (context_ + (blocks_.size() - 1) * decoding_ <= blocks_.size() * missing) return;
+    const i64 held = blocks_.held(counter_) + prefill_blocks_;
+    if (held > totals_.peak_blocks) totals_.peak_blocks = held;
+  }
+
+  // --- the start of a step ----------------------------------------------------------------
+
+  void schedule() {
+    start_ = boundary_;
+    prefill_ = Prefill{};
+    bool closed = make_room();
+    budget_ = limits_.max_num_batched_tokens - decoding_;
+    if (partial_ != kNone && budget_ > 0) closed |= !continue_partial();
+    if (!closed) admit();
+    set_boundary(closed);
+  }
+
+  // Preempt from the end until the decoding set has its blocks. The engine asks for them one
+  // sequence at a time and preempts the last one whenever it is short. What survives is the
+  // same: it never preempts while the whole set fits, and goes on until it does.
+  bool make_room() {
+    bool preempted = false;
+    prefill_blocks_ = partial_ == kNone ? 0 : chunk_blocks(partial_computed_);
+    while (!fits(prefill_blocks_)) {
+      preempt_last();
+      preempted = true;
+      if (partial_ == kNone) prefill_blocks_ = 0;
+    }
+    return preempted;
+  }
+
+  void preempt_last() {
+    const i32 seat = last_running_;
+    Sequence& it = seats_[seat];
+    remove_running(seat);
+    ++it.preemptions;
+    if (it.preempted_since == kNever) it.preempted_since = start_;
+    if (seat == partial_) {
+      partial_ = kNone;
+      partial_computed_ = 0;
+    } else {
+      it.generated = it.request.output - static_cast<i32>(it.finish_key - counter_);
+      calendar_.remove(it.finish_key, seat);
+      stop_decoding(it);
+    }
+    preempted_.push_back(seat);
+  }
+
+  // At most one prefill is unfinished, and it is the last of the running: it was left
+  // unfinished because it took all that was left of the budget.
+  bool continue_partial() {
+    const i32 seat = partial_;
+    const i64 target = i64{seats_[seat].request.prompt} + seats_[seat].generated;
+    const i64 chunk = std::min(target - partial_computed_, budget_);
+    const i64 blocks = chunk_blocks(partial_computed_ + chunk);
+    if (!fits(blocks)) {
+      preempt_last();
+      prefill_blocks_ = 0;
+      return false;
+    }
+    prefill_blocks_ = blocks;
+    prefill_.add(partial_computed_, chunk);
+    budget_ -= chunk;
+    if (partial_computed_ + chunk == target) {
+      prefilled_.push_back(seat);
+      partial_ = kNone;
+      partial_computed_ = 0;
+    } else {
+      partial_chunk_ = chunk;
+    }
+    return true;
+  }
+
+  // Blocks that must be free before a sequence of `target` tokens may enter.
+  i64 admission_blocks(i64 target, i64 chunk) const {
+    return chunk_blocks(limits_.reserve_full_prompt ? target : chunk) +
+           (running_ ? limits_.watermark_blocks : 0);
+  }
+
+  // Preempted sequences stand before all others, the last one preempted first.
+  void admit() {
+    while (budget_ > 0 && running_ < limits_.max_num_seqs) {
+      const bool resumed = !preempted_.empty();
+      if (!resumed && waiting_.empty()) return;
+      i32 seat = resumed ? preempted_.back() : kNone;
+      const i64 target = resumed ? i64{seats_[seat].request.prompt} + seats_[seat].generated
+                                 : i64{waiting_.front().prompt};
+      const i64 chunk = std::min(target, budget_);
+      if (!fits(prefill_blocks_ + admission_blocks(target, chunk))) return;
+      if (resumed) {
+        preempted_.pop_back();
+      } else {
+        seat = take_waiting();
+      }
+      append_running(seat);
+      prefill_blocks_ += chunk_blocks(chunk);
+      prefill_.add(0, chunk);
+      budget_ -= chunk;
+      if (chunk < target) {
+        partial_ = seat;
+        partial_computed_ = 0;
+        partial_chunk_ = chunk;
+      } else {
+        prefilled_.push_back(seat);
+      }
+    }
+  }
+
+  i32 take_waiting() {
+    const i32 seat = free_seats_.back();
+    free_seats_.pop_back();
+    Sequence& it = seats_[seat];
+    it.request = waiting_.front();
+    waiting_.pop();
+    it.generated = 0;
+    it.decode_stall = 0;
+    it.first_scheduled = start_;
+    it.preempted_since = kNever;
+    it.preempted = 0;
+    it.preemptions = 0;
+    return seat;
+  }
+
+  // How long the scheduled step takes, or how many decode steps go by until something happens.
+  void set_boundary(bool closed) {
+    prefill_time_ = 0;
+    if (prefill_.tokens == 0 && decoding_ == 0) {
+      steps_ = 0;
+      boundary_ = kNever;
+      return;
+    }
+    first_step_ = law_.decode(decoding_, context_ + decoding_);
+    steps_ = 1;
+    i64 duration = first_step_;
+    if (prefill_.tokens) {
+      prefill_time_ = law_.added_by(prefill_, decoding_);
+      duration += prefill_time_;
+    } else if (!closed && partial_ == kNone) {  // `closed` ends with this step, so look again
+      steps_ = steps_in_memory(calendar_.distance(counter_));
+      duration = law_.run(first_step_, decoding_, steps_);
+    }
+    boundary_ = start_ + duration;
+    if (boundary_ >= kLastTime) {
+      overflowed_ = true;
+      boundary_ = kNever;
+    }
+  }
+
+  i64 steps_in_memory(i64 steps) {  // the first of them fits: make_room saw to it
+    const i64 size = blocks_.size();
+    if (steps == 1 || context_ + (steps + size - 1) * decoding_ <= size * limits_.kv_blocks)
+      return steps;
+    blocks_.held(counter_ + 1);
+    return 1 + blocks_.steps_within(limits_.kv_blocks, steps - 1);
+  }
+
+  void cut_window(i64 now, const Request& request) {
+    if (running_ == limits_.max_num_seqs || decoding_ == limits_.max_num_batched_tokens) return;
+    const i64 budget = limits_.max_num_batched_tokens - decoding_;
+    const i64 needed = admission_blocks(request.prompt, std::min<i64>(request.prompt, budget));
+    if (blocks_.size() * (limits_.kv_blocks - needed) < context_) return;  // cannot fit in here
+    const i64 steps = law_.steps_to_cover(now - start_, first_step_, decoding_, steps_);
+    if (steps < steps_) {
+      steps_ = steps;
+      boundary_ = start_ + law_.run(first_step_, decoding_, steps);
+    }
+  }
+
+  const StepLaw law_;
+  const Limits limits_;
+  const i32 index_;
+  Sink* const sink_;
+
+  std::vector<Sequence> seats_;
+  std::vector<i32> free_seats_;
+  std::vector<i32> preempted_;  // a stack: its top is the head of the queue
+  std::vector<i32> prefilled_;  // sequences whose prefill ends with this step
+  WaitingQueue waiting_;
+  Calendar calendar_;
+  DecodeBlocks<kBlockSize> blocks_;
+
+  i64 counter_ = 0;      // steps so far: the clock of all decoding sequences
+  i64 decoding_ = 0;     // B
+  i64 context_ = 0;      // sum of their lengths, the tokens in the KV cache
+  i64 running_ = 0;      // decoding, partial or prefilled
+  i32 last_running_ = kNone;
+  i64 stall_clock_ = 0;  // time that prefill has added to steps so far
+
+  i32 partial_ = kNone;        // the sequence whose prefill takes several steps
+  i64 partial_computed_ = 0;   // its tokens in the KV cache
+  i64 partial_chunk_ = 0;      // its tokens in this step
+
+  Prefill prefill_;            // of the step in progress
+  i64 prefill_blocks_ = 0;     // blocks of running sequences that do not decode
+  i64 budget_ = 0;
+  i64 prefill_time_ = 0;
+  i64 first_step_ = 0;         // time of the window's first step
+  i64 start_ = 0;
+  i64 boundary_ = kNever;      // end of the step or window in progress
+  i64 steps_ = 0;              // steps in it
+  bool overflowed_ = false;
+  Totals totals_;
+};
+
+}  // namespace planner

@@ -1,0 +1,457 @@
+"""The simulator of ``native/`` in plain Python: same algorithm, same numbers to the bit.
+
+For machines without a compiler, and as a second opinion on the compiled one. Why the
+aggregation and the skipping are exact is told in ``native/replica.hpp``. What differs here
+is bookkeeping: an insertion-ordered dict is the list of running requests, a heap of finish
+keys the calendar, and what can be derived from a request's final length is not stored.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from math import ceil, sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from planner.kernels.records import LAST_PS, NEVER, Records
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from numpy.typing import NDArray
+
+    from planner.kernels.records import Law, Limits
+
+    Member = Generator[tuple[int, int], int, "_Totals"]
+
+
+class _Totals(NamedTuple):
+    steps: int
+    events: int
+    busy_ps: int
+    peak_kv_blocks: int
+
+
+class _Columns(NamedTuple):
+    first_scheduled: list[int]
+    first_token: list[int]
+    finish: list[int]
+    decode_stall: list[int]
+    preempted: list[int]
+    preemptions: list[int]
+
+
+class _Traffic(NamedTuple):
+    arrival: list[int]
+    prompt: list[int]
+    output: list[int]
+
+
+def run(
+    law: Law,
+    limits: Limits,
+    arrival_ps: NDArray[np.int64],
+    prompt_tokens: NDArray[np.int32],
+    output_tokens: NDArray[np.int32],
+    replicas: int,
+    router: int,
+) -> Records:
+    """Simulate one pool; arguments as :func:`planner.kernels.simulate_pool`, already checked.
+
+    Args:
+        law: Time of a step.
+        limits: Limits of each replica.
+        arrival_ps: Shape ``(n,)``, ascending.
+        prompt_tokens: Shape ``(n,)``.
+        output_tokens: Shape ``(n,)``.
+        replicas: Number of replicas.
+        router: 0 round robin, 1 least outstanding.
+
+    Raises:
+        OverflowError: Simulated time passed ``LAST_PS``.
+    """
+    n = len(arrival_ps)
+    traffic = _Traffic(arrival_ps.tolist(), prompt_tokens.tolist(), output_tokens.tolist())
+    columns = _Columns([-1] * n, [-1] * n, [-1] * n, [0] * n, [0] * n, [0] * n)
+    level = law.tokens_ps.tolist()
+    tokens = prompt_tokens.astype(np.int64) + output_tokens - 1
+    fits = tokens <= limits.kv_blocks * limits.block_size
+    generated = [0] * n
+    inboxes: list[list[int]] = [[] for _ in range(replicas)]
+    members = [
+        _replica(law, level, limits, traffic, generated, inbox, columns) for inbox in inboxes
+    ]
+    replica = np.full(n, -1, np.int32)
+    if router == 0:
+        replica[:] = np.arange(n) % replicas
+        for index, inbox in enumerate(inboxes):
+            inbox += np.flatnonzero(fits & (replica == index)).tolist()
+        for member in members:
+            next(member)
+    else:
+        _push_to_least_outstanding(members, inboxes, traffic, fits, replica)
+    totals = [_drain(member) for member in members]
+
+    def column(values: list[int], dtype: type[np.int32 | np.int64] = np.int64) -> NDArray[np.int64]:
+        return np.where(fits, np.asarray(values, dtype), dtype(-1))
+
+    return Records(
+        first_scheduled_ps=column(columns.first_scheduled),
+        first_token_ps=column(columns.first_token),
+        finish_ps=column(columns.finish),
+        decode_stall_ps=column(columns.decode_stall),
+        preempted_ps=column(columns.preempted),
+        preemptions=column(columns.preemptions).astype(np.int32),
+        replica=np.where(fits, replica, np.int32(-1)),
+        steps=sum(t.steps for t in totals),
+        events=sum(t.events for t in totals),
+        busy_ps=sum(t.busy_ps for t in totals),
+        peak_kv_blocks=max(t.peak_kv_blocks for t in totals),
+    )
+
+
+def _push_to_least_outstanding(
+    members: list[Member],
+    inboxes: list[list[int]],
+    traffic: _Traffic,
+    fits: NDArray[np.bool_],
+    replica: NDArray[np.int32],
+) -> None:
+    """Route each request to the replica with the fewest in the system; ties: lowest index.
+
+    At equal times, pushes come before step boundaries: whoever finishes at t still counts.
+    """
+    state = [next(member) for member in members]
+    boundary = [at for at, _ in state]
+    outstanding = [number for _, number in state]
+    for request, (now, possible) in enumerate(zip(traffic.arrival, fits.tolist(), strict=True)):
+        if not possible:
+            continue
+        for index, at in enumerate(boundary):
+            if at < now:
+                boundary[index], outstanding[index] = members[index].send(now)
+        chosen = outstanding.index(min(outstanding))
+        replica[request] = chosen
+        inboxes[chosen].append(request)
+        boundary[chosen], outstanding[chosen] = members[chosen].send(now)
+
+
+def _drain(member: Member) -> _Totals:
+    try:
+        member.send(NEVER)
+    except StopIteration as stop:
+        totals: _Totals = stop.value
+        return totals
+    raise AssertionError("a replica without work and without end")
+
+
+def _held(by_residue: list[int], members: int, held: int, steps: int, counter: int) -> int:
+    """Bring a count of blocks forward by ``steps`` to ``counter`` (see ``native/blocks.hpp``)."""
+    size = len(by_residue)
+    if steps >= size:
+        turns, steps = divmod(steps, size)
+        held += turns * members
+    for at in range(counter - steps, counter):
+        held += by_residue[-at % size]
+    return held
+
+
+def _steps_within(by_residue: list[int], members: int, room: int, at: int, limit: int) -> int:
+    """Count the steps after counter ``at``, up to ``limit``, whose new blocks fit in ``room``."""
+    size = len(by_residue)
+    turns = min(room // members, limit // size)
+    room -= turns * members
+    steps = turns * size
+    while steps < limit and (new := by_residue[-(at + steps) % size]) <= room:
+        room -= new
+        steps += 1
+    return steps
+
+
+def _steps_to_cover(span: int, first: int, slope: int, limit: int) -> int:
+    """Return the smallest s in [1, limit] with s * first + slope * s(s-1)/2 >= span.
+
+    The square root guesses, integers decide.
+    """
+    if span <= first:
+        return 1
+    linear = first - 0.5 * slope
+    root = 2.0 * span / (linear + sqrt(linear * linear + 2.0 * slope * span))
+    s = max(1, ceil(root)) if root < limit else limit
+    while s > 1 and (s - 1) * first + slope * ((s - 1) * (s - 2) // 2) >= span:
+        s -= 1
+    while s < limit and s * first + slope * (s * (s - 1) // 2) < span:
+        s += 1
+    return s
+
+
+def _replica(
+    law: Law,
+    level: list[int],
+    limits: Limits,
+    traffic: _Traffic,
+    generated: list[int],
+    inbox: list[int],
+    columns: _Columns,
+) -> Member:
+    """Run one replica as a coroutine.
+
+    ``send(t)`` passes every step boundary before t and yields (next boundary, requests in the
+    system). Requests come through ``inbox``: all at once if their times are known, or one by
+    one, each after a ``send`` of its arrival time and followed by another. ``send(NEVER)``
+    runs to the end and returns the totals.
+    """
+    arrival, prompt, output = traffic
+    first_scheduled, first_token, finish, decode_stall, preempted_ps, preemptions = columns
+    _, square, context_ps, sequence_ps, chunk_context_ps = law
+    max_num_seqs, max_tokens, kv_blocks, size, reserve, watermark = limits
+
+    running: dict[int, None] = {}  # in order of admission; popitem() takes the last
+    preempted: list[int] = []  # a stack: its top heads the queue
+    lost_at: dict[int, int] = {}  # when a preempted request lost its blocks
+    prefilled: list[int] = []  # their prefill ends with this step
+    head = 0  # inbox[head:] waits
+    due: dict[int, list[int]] = {}  # decoding requests by counter at their last token
+    keys: list[int] = []  # heap over due; may hold keys that are gone
+    finish_key: dict[int, int] = {}  # of decoding requests
+    by_residue = [0] * size  # decoding requests by (length - counter) modulo block size
+    held = held_at = 0  # their blocks when the counter read held_at
+    counter = decoding = context = stall_clock = 0
+    partial, partial_computed, partial_chunk = -1, 0, 0
+    prefill_blocks = prefill_time = 0
+    first_step = budget = 0
+    start, boundary, steps = 0, NEVER, 0
+    all_steps = events = busy = peak = 0
+    until = 0
+
+    while True:
+        # --- wait for leave to pass the boundary; wake up, or cut the window, for an arrival
+        while True:
+            if head < len(inbox):
+                request = inbox[head]
+                now = arrival[request]
+                if boundary == NEVER:
+                    start = boundary = now
+                elif (
+                    steps > 1
+                    and start < now < boundary
+                    and not preempted
+                    and len(running) < max_num_seqs
+                    and budget
+                ):
+                    tokens = prompt[request]
+                    need = tokens if reserve or tokens < budget else budget
+                    if context <= size * (kv_blocks - watermark + -need // size):
+                        slope = context_ps * decoding
+                        steps = _steps_to_cover(now - start, first_step, slope, steps)
+                        duration = steps * first_step + slope * (steps * (steps - 1) // 2)
+                        boundary = start + duration
+            elif until == NEVER == boundary:
+                return _Totals(all_steps, events, busy, peak)
+            if boundary < until:
+                break
+            until = yield boundary, len(running) + len(preempted) + len(inbox) - head
+
+        # --- the end of a step, or of a window of decode steps
+        if steps:
+            all_steps += steps
+            events += 1
+            busy += boundary - start
+            counter += steps
+            context += steps * decoding
+            stall_clock += prefill_time
+            if context + (size - 1) * decoding > size * (peak - prefill_blocks):
+                held = _held(by_residue, decoding, held, counter - held_at, counter)
+                held_at = counter
+                if held + prefill_blocks > peak:
+                    peak = held + prefill_blocks
+            if counter in due:
+                for request in due.pop(counter):
+                    length = prompt[request] + output[request] - 1
+                    by_residue[(length - counter) % size] -= 1
+                    held += (counter - length - held_at) // size
+                    decoding -= 1
+                    context -= length
+                    decode_stall[request] += stall_clock
+                    finish[request] = boundary
+                    del running[request], finish_key[request]
+            if partial_chunk:
+                partial_computed += partial_chunk
+                partial_chunk = 0
+            if prefilled:
+                for request in prefilled:
+                    done = generated[request] + 1
+                    if done == 1:
+                        first_token[request] = boundary
+                    if request in lost_at:
+                        preempted_ps[request] += boundary - lost_at.pop(request)
+                    missing = output[request] - done
+                    if not missing:
+                        finish[request] = boundary
+                        del running[request]
+                        continue
+                    length = prompt[request] + done - 1
+                    by_residue[(length - counter) % size] += 1
+                    held -= (counter - length - held_at) // size
+                    decoding += 1
+                    context += length
+                    decode_stall[request] -= stall_clock
+                    generated[request] = done
+                    key = finish_key[request] = counter + missing
+                    if key in due:
+                        due[key].append(request)
+                    else:
+                        due[key] = [request]
+                        heappush(keys, key)
+                prefilled.clear()
+
+        # --- the start of a step: decodes first, preempting from the end while blocks lack
+        start = boundary
+        closed = False
+        prefill_blocks = -(-partial_computed // size)  # 0 without a partial prefill
+        sure = kv_blocks - decoding + -context // size  # blocks free beyond doubt
+        exact = False
+        while prefill_blocks > sure:
+            held = _held(by_residue, decoding, held, counter + 1 - held_at, counter + 1)
+            held_at = counter + 1
+            sure = kv_blocks - held
+            exact = True
+            if prefill_blocks <= sure:
+                break
+            closed = True
+            request = running.popitem()[0]
+            preempted.append(request)
+            preemptions[request] += 1
+            lost_at.setdefault(request, start)
+            if request == partial:
+                partial, partial_computed, prefill_blocks = -1, 0, 0
+            else:
+                key = finish_key.pop(request)
+                bucket = due[key]
+                bucket.remove(request)
+                if not bucket:
+                    del due[key]
+                generated[request] = output[request] - (key - counter)
+                length = prompt[request] + generated[request] - 1
+                by_residue[(length - counter) % size] -= 1
+                held += (counter - length - held_at) // size
+                sure = kv_blocks - held
+                decoding -= 1
+                context -= length
+                decode_stall[request] += stall_clock
+
+        # --- then the one unfinished prefill, which is the last of the running
+        budget = max_tokens - decoding
+        computed = squares = chunk_context = chunks = 0
+        if partial >= 0 and budget:
+            target = prompt[partial] + generated[partial]
+            chunk = target - partial_computed
+            if chunk > budget:
+                chunk = budget
+            blocks = -(-(partial_computed + chunk) // size)
+            if blocks > sure and not exact:
+                held = _held(by_residue, decoding, held, counter + 1 - held_at, counter + 1)
+                held_at = counter + 1
+                sure = kv_blocks - held
+                exact = True
+            if blocks > sure:
+                closed = True
+                request = running.popitem()[0]
+                preempted.append(request)
+                preemptions[request] += 1
+                lost_at.setdefault(request, start)
+                partial, partial_computed, prefill_blocks = -1, 0, 0
+            else:
+                prefill_blocks = blocks
+                computed = chunk
+                squares = chunk * (2 * partial_computed + chunk)
+                chunk_context = partial_computed + chunk
+                chunks = 1
+                budget -= chunk
+                if chunk_context == target:
+                    prefilled.append(partial)
+                    partial, partial_computed = -1, 0
+                else:
+                    partial_chunk = chunk
+
+        # --- then admission, strictly from the head of the queue
+        if not closed:
+            while budget and len(running) < max_num_seqs:
+                if preempted:
+                    request = preempted[-1]
+                    target = prompt[request] + generated[request]
+                elif head < len(inbox):
+                    request = inbox[head]
+                    if arrival[request] > start:
+                        break
+                    target = prompt[request]
+                else:
+                    break
+                chunk = target if target < budget else budget
+                blocks = -(-chunk // size)
+                need = prefill_blocks + (-(-target // size) if reserve else blocks)
+                if running:
+                    need += watermark
+                if need > sure:
+                    if not exact:
+                        held = _held(by_residue, decoding, held, counter + 1 - held_at, counter + 1)
+                        held_at = counter + 1
+                        sure = kv_blocks - held
+                        exact = True
+                    if need > sure:
+                        break
+                if preempted:
+                    preempted.pop()
+                else:
+                    head += 1
+                    first_scheduled[request] = start
+                running[request] = None
+                prefill_blocks += blocks
+                computed += chunk
+                squares += chunk * chunk
+                chunk_context += chunk
+                chunks += 1
+                budget -= chunk
+                if chunk < target:
+                    partial, partial_chunk = request, chunk
+                else:
+                    prefilled.append(request)
+
+        # --- how long it takes, or how many decode steps go by until something happens
+        steps = 1
+        if chunks:
+            alone = level[decoding]
+            prefill_time = (
+                level[computed + decoding]
+                - alone
+                + (square * squares >> 16)
+                + sequence_ps * chunks
+                + chunk_context_ps * chunk_context
+            )
+            duration = alone + sequence_ps * decoding + context_ps * (context + decoding)
+            boundary = start + duration + prefill_time
+        elif decoding:
+            prefill_time = 0
+            slope = context_ps * decoding
+            first_step = duration = (
+                level[decoding] + sequence_ps * decoding + context_ps * context + slope
+            )
+            if not closed and partial < 0:
+                while (key := keys[0]) not in due:
+                    heappop(keys)
+                steps = key - counter
+                if steps > 1:
+                    if context + (steps + size - 1) * decoding > size * kv_blocks:
+                        now = counter + 1
+                        held = _held(by_residue, decoding, held, now - held_at, now)
+                        held_at = now
+                        room = kv_blocks - held
+                        steps = 1 + _steps_within(by_residue, decoding, room, now, steps - 1)
+                    duration = steps * first_step + slope * (steps * (steps - 1) // 2)
+            boundary = start + duration
+        else:
+            steps, boundary, prefill_time = 0, NEVER, 0
+            continue
+        if boundary >= LAST_PS:
+            raise OverflowError("simulated time passed 2**62 ps (53 days)")

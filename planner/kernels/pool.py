@@ -1,0 +1,152 @@
+"""One pool of identical replicas behind a router: the checked front of both simulators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from planner.kernels import compiled, plain
+from planner.kernels.records import LAST_PS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from planner.kernels.records import Law, Limits, Records
+
+Router = Literal["round_robin", "least_outstanding"]
+
+_ROUTERS: Final = {"round_robin": 0, "least_outstanding": 1}
+
+
+def simulate_pool(
+    law: Law,
+    limits: Limits,
+    arrival_ps: NDArray[np.int64],
+    prompt_tokens: NDArray[np.int32],
+    output_tokens: NDArray[np.int32],
+    *,
+    replicas: int = 1,
+    router: Router = "round_robin",
+) -> Records:
+    """Serve every request on one pool of identical replicas, exactly, step by step.
+
+    The scheduler is that of vLLM V1: running requests first, in order of admission, each one
+    token or what the budget leaves of its prefill; when KV blocks run out the last running
+    request is preempted, to be recomputed; then, unless something was preempted in this step,
+    admission strictly from the head of the queue; tokens appear and blocks free at the end of
+    the step.
+
+    Order of simultaneous events: arrivals at t are routed and queued, in order of index,
+    before the step boundary at t; at the boundary finished requests leave, then the next
+    step is scheduled and sees all that has arrived by t. So a router that counts at t still
+    counts what finishes at t; among equals it takes the lowest index. Round robin deals
+    request i to replica i mod ``replicas``, rejected ones included.
+
+    Args:
+        law: Time of a step; its table has ``max_num_batched_tokens + 1`` entries.
+        limits: Limits of each replica.
+        arrival_ps: Arrival times at the router, ascending, >= 0. Shape ``(n,)``, int64 ps.
+        prompt_tokens: Shape ``(n,)``, int32, >= 1.
+        output_tokens: Shape ``(n,)``, int32, >= 1.
+        replicas: Number of replicas, >= 1.
+        router: How requests are shared out.
+
+    Returns:
+        One record per request and the pool's totals; the same to the bit, compiled or not.
+
+    Raises:
+        ValueError: Arrays of wrong type, shape or order, or numbers out of range.
+        OverflowError: Simulated time passed 53 days.
+    """
+    _check_limits(law, limits, replicas, router)
+    _check_traffic(arrival_ps, prompt_tokens, output_tokens)
+    law = law._replace(tokens_ps=np.ascontiguousarray(law.tokens_ps))
+    arrays = tuple(map(np.ascontiguousarray, (arrival_ps, prompt_tokens, output_tokens)))
+    _check_magnitude(law, limits, *arrays)
+    run = compiled.run if compiled.COMPILED else plain.run
+    return run(law, limits, *arrays, replicas, _ROUTERS[router])
+
+
+def _check(holds: bool | np.bool_, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
+
+
+def _check_array(name: str, array: NDArray[Any], dtype: type[np.generic]) -> None:
+    _check(
+        array.ndim == 1 and array.dtype == dtype, f"{name}: expected one row of {dtype.__name__}"
+    )
+
+
+def _check_limits(law: Law, limits: Limits, replicas: int, router: str) -> None:
+    most = 2**30
+    _check_array("tokens_ps", law.tokens_ps, np.int64)
+    _check(router in _ROUTERS, f"router: expected one of {', '.join(_ROUTERS)}; got {router!r}")
+    _check(replicas >= 1, "replicas: must be at least 1")
+    _check(
+        1 <= limits.max_num_seqs <= limits.max_num_batched_tokens <= most,
+        "max_num_seqs: must be from 1 to max_num_batched_tokens, as every running request "
+        "takes a token of each step",
+    )
+    _check(
+        len(law.tokens_ps) == limits.max_num_batched_tokens + 1,
+        "tokens_ps: expected max_num_batched_tokens + 1 entries",
+    )
+    _check(law.tokens_ps[1:].min() >= 1, "tokens_ps: a step takes at least 1 ps")
+    _check(min(law[1:]) >= 0, "law: its coefficients must not be negative")
+    _check(limits.block_size >= 1, "block_size: must be at least 1")
+    _check(
+        0 <= limits.kv_blocks <= most and limits.kv_blocks * limits.block_size <= 2**40,
+        "kv_blocks: must be from 0 to 2**30, and at most 2**40 tokens",
+    )
+    _check(0 <= limits.watermark_blocks <= most, "watermark_blocks: must be from 0 to 2**30")
+
+
+def _check_traffic(
+    arrival_ps: NDArray[np.int64],
+    prompt_tokens: NDArray[np.int32],
+    output_tokens: NDArray[np.int32],
+) -> None:
+    _check_array("arrival_ps", arrival_ps, np.int64)
+    _check_array("prompt_tokens", prompt_tokens, np.int32)
+    _check_array("output_tokens", output_tokens, np.int32)
+    n = len(arrival_ps)
+    _check(n <= 2**30, "arrival_ps: at most 2**30 requests")
+    _check(len(prompt_tokens) == n == len(output_tokens), "arrays of unequal length")
+    if n == 0:
+        return
+    _check((arrival_ps[1:] >= arrival_ps[:-1]).all(), "arrival_ps: must ascend")
+    _check(0 <= arrival_ps[0], "arrival_ps: must not be negative")
+    _check(arrival_ps[-1] < LAST_PS, "arrival_ps: must be below 2**62 ps (53 days)")
+    _check(prompt_tokens.min() >= 1, "prompt_tokens: must be at least 1")
+    _check(output_tokens.min() >= 1, "output_tokens: must be at least 1")
+
+
+def _check_magnitude(
+    law: Law,
+    limits: Limits,
+    arrival_ps: NDArray[np.int64],
+    prompt_tokens: NDArray[np.int32],
+    output_tokens: NDArray[np.int32],
+) -> None:
+    """Refuse laws for which the time of one span of steps may leave 64 bits."""
+    if len(arrival_ps) == 0:
+        return
+    cache = limits.kv_blocks * limits.block_size
+    tokens = limits.max_num_batched_tokens
+    longest = min(cache, int(prompt_tokens.max()) + int(output_tokens.max()))
+    context = min(cache, limits.max_num_seqs * longest)
+    squares = law.square_ps_2p15 * tokens * 2 * (longest + tokens)
+    step_ps = (
+        int(law.tokens_ps.max())
+        + (squares >> 16)
+        + law.context_ps * context
+        + law.sequence_ps * limits.max_num_seqs
+        + law.chunk_context_ps * (longest + tokens)
+    )
+    steps = max(1, min(cache, int(output_tokens.max())))
+    _check(
+        squares < LAST_PS and step_ps * steps < LAST_PS,
+        "law: one step could take so long that picoseconds leave 64 bits",
+    )

@@ -1,0 +1,80 @@
+"""What goes into the simulator of a pool and what comes out: numbers only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Law(NamedTuple):
+    """The time of one engine step, quantised once to integer picoseconds.
+
+    A step of ``P`` prefill tokens and ``B`` decoding sequences takes
+    ``L(P + B) + c_X X + c_K K + c_N N + c_C C``. Integers make every sum exact, so that
+    compiled, plain and per-step simulators agree to the bit.
+    """
+
+    tokens_ps: NDArray[np.int64]
+    """``L(n)`` at n = 0 .. ``max_num_batched_tokens``, ps; any shape, >= 1 from n = 1 on."""
+    square_ps_2p15: int = 0
+    """``c_X`` in ps per token², times 2**15: ``c_X`` may be a few ps. The step's term is
+    ``(square_ps_2p15 * 2X) >> 16`` with ``2X`` = sum of new * (2 * cached_before + new)."""
+    context_ps: int = 0
+    """``c_K``: ps per token of context of the decoding sequences, computed tokens included."""
+    sequence_ps: int = 0
+    """``c_N``: ps per request scheduled in the step."""
+    chunk_context_ps: int = 0
+    """``c_C``: ps per token of (cached_before + new) of the prefill chunks."""
+
+
+class Limits(NamedTuple):
+    """What one replica may hold and compute at once; the engine's own names."""
+
+    max_num_seqs: int
+    """Requests running at once; 1 .. ``max_num_batched_tokens``."""
+    max_num_batched_tokens: int
+    """Tokens computed per step."""
+    kv_blocks: int
+    """Usable KV blocks: the engine's own null block is already taken off."""
+    block_size: int = 16
+    """Tokens per KV block; 16 is the fastest, any other is possible."""
+    reserve_full_prompt: bool = True
+    """Admit only when blocks for all current tokens are free, not just for the first chunk."""
+    watermark_blocks: int = 0
+    """Blocks that must stay free on admission while anything runs."""
+
+
+class Records(NamedTuple):
+    """One row per request, in order of arrival, and totals of the pool.
+
+    Times are ps on the clock of the arrivals, int64; counts int32. A rejected request, whose
+    prompt + output - 1 tokens exceed the KV cache of a replica, has -1 in every column.
+    """
+
+    first_scheduled_ps: NDArray[np.int64]
+    """Start of the first step that computed any of its tokens."""
+    first_token_ps: NDArray[np.int64]
+    finish_ps: NDArray[np.int64]
+    decode_stall_ps: NDArray[np.int64]
+    """Time that prefill chunks of others added to its decode steps. Negative only if L falls."""
+    preempted_ps: NDArray[np.int64]
+    """From losing its blocks to its next token, summed over preemptions."""
+    preemptions: NDArray[np.int32]
+    replica: NDArray[np.int32]
+    """Index of the replica that served it."""
+    steps: int
+    """Engine steps, over all replicas."""
+    events: int
+    """Spans of steps that were simulated at once; a measure of work, not a result."""
+    busy_ps: int
+    """Time in steps, summed over replicas."""
+    peak_kv_blocks: int
+    """Most blocks that any one replica held in a step."""
+
+
+NEVER = 2**63 - 1
+LAST_PS = 2**62
+"""Simulated time ends here, after 53 days: sums of two times stay in 64 bits."""
