@@ -1,1 +1,26 @@
 """Which to deploy: a mixed-integer linear program. See docs/formulation.md."""
+
+from __future__ import annotations
+
+from planner.milp.choice import Choice, Step
+from planner.milp.choose import choose
+from planner.milp.instance import IDLE, Instance
+from planner.milp.objective import Objective
+from planner.milp.prices import Price, relaxation_prices, resolve_prices
+from planner.milp.relax import NoFleetError, Shortfall, shortfalls, single_shortfalls
+
+__all__ = [
+    "IDLE",
+    "Choice",
+    "Instance",
+    "NoFleetError",
+    "Objective",
+    "Price",
+    "Shortfall",
+    "Step",
+    "choose",
+    "relaxation_prices",
+    "resolve_prices",
+    "shortfalls",
+    "single_shortfalls",
+]

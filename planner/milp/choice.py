@@ -1,0 +1,127 @@
+"""The answer of one solve, in the words of the instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from planner.milp.check import GAP_FLOOR, relative_gap
+from planner.milp.objective import COSTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from planner.milp.formulation import Model
+    from planner.milp.objective import Objective
+    from planner.milp.program import Floats
+
+    Point = tuple[str, str]
+
+NEGLIGIBLE = 1e-12
+"""A weight that is no more than this share of a template's units is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One solve on the way to the answer."""
+
+    theta: float
+    """What was asked of a dollar: compliant req/s per USD/h; 0 for the other objectives."""
+    goodput_rps: float
+    """Compliant goodput of the fleet that was found, weighted by worth."""
+    cost_usd_per_hour: float
+    """Cost of the fleet that was found."""
+    bound: float
+    """Best bound of the objective known after this step, in the objective's unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A fleet, and how good it is proven to be."""
+
+    name: Objective
+    """What was wanted."""
+    units: Mapping[str, int]
+    """Units by template; templates without units are left out."""
+    weights: Mapping[Point, float]
+    """Units of template j at point o (idle included), by (j, o); zeros are left out."""
+    shed_rps: Mapping[str, float]
+    """Load that is turned away, by workload, req/s."""
+    goodput_rps: Mapping[str, float]
+    """Compliant goodput by workload, req/s."""
+    bill: Mapping[str, float]
+    """USD/h by cost term; sums to ``cost_usd_per_hour``."""
+    cost_usd_per_hour: float
+    objective: float
+    """Recomputed from the whole units: USD/h; req/s weighted by worth; req/s per USD/h."""
+    bound: float
+    """No fleet of these templates is better than this; infinite if nothing is proven."""
+    gap: float
+    """``|bound - objective| / objective``."""
+    status: Literal["optimal", "feasible"]
+    """``optimal``: the gap is at most what was asked for. ``feasible``: a limit came first."""
+    steps: tuple[Step, ...]
+    """The solves in their order: how the best ratio was closed in on."""
+    coefficient_ratio: float
+    """Largest over smallest coefficient of the rows: above 1e7 the numbers deserve a look."""
+
+    @property
+    def compliant_requests_per_usd(self) -> float:
+        """Compliant requests of all workloads per dollar, unweighted; inf if nothing is paid."""
+        goodput_rps = sum(self.goodput_rps.values())
+        if self.cost_usd_per_hour == 0:
+            return float("inf") if goodput_rps else 0.0
+        return goodput_rps * 3600 / self.cost_usd_per_hour
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """A fleet as columns, with its bound: what the objectives hand to :func:`choice_of`."""
+
+    name: Objective
+    x: Floats
+    objective: float
+    bound: float
+    steps: tuple[Step, ...]
+
+
+def choice_of(model: Model, found: Found, gap: float) -> Choice:
+    """Put a found fleet into the words of the instance.
+
+    Args:
+        model: The written program.
+        found: Columns, whole where they must be, and the bound.
+        gap: Relative gap that was asked for.
+    """
+    data, v = model.data, model.v
+    value = {var.name: float(y) for var, y in zip(model.problem.variables(), found.x, strict=True)}
+    units = {j: round(value[v.n[j].name]) for j in data.J}
+    weights = {
+        (j, o): value[v.x[j, o].name]
+        for j in data.J
+        for o in data.points_of(j)
+        if value[v.x[j, o].name] > NEGLIGIBLE * units[j] and units[j]
+    }
+    goodput_rps = dict.fromkeys(data.W, 0.0)
+    for (j, o, w), rate in data.goodput_rps.items():
+        goodput_rps[w] += rate * weights.get((j, o), 0.0)
+    bill = {
+        line: float(sum(a * value[var.name] for var, a in term(data, v).items()))
+        for line, term in COSTS.items()
+    }
+    reached = relative_gap(found.objective, found.bound)
+    return Choice(
+        name=found.name,
+        units={j: n for j, n in units.items() if n},
+        weights=weights,
+        shed_rps={w: value[v.z[w].name] for w in data.W},
+        goodput_rps=goodput_rps,
+        bill=bill,
+        cost_usd_per_hour=sum(bill.values()),
+        objective=found.objective,
+        bound=found.bound,
+        gap=reached,
+        status="optimal" if reached <= max(gap, GAP_FLOOR) else "feasible",
+        steps=found.steps,
+        coefficient_ratio=model.program.coefficient_ratio(),
+    )

@@ -1,0 +1,101 @@
+"""Rows that tie traffic to units.
+
+Rows about a workload are divided by its demand: they speak of shares, so a tolerance of the
+solver means the same share of a workload of 1e-5 req/s as of one of 1e7 req/s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pulp import LpAffineExpression as Sum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pulp import LpConstraint, LpVariable
+
+    from planner.milp.instance import Instance
+    from planner.milp.variables import Variables
+
+    Rows = Iterator[tuple[tuple[str, ...], LpConstraint]]
+    Terms = dict[LpVariable, float]
+
+
+def units_run_at_operating_points(data: Instance, v: Variables) -> Rows:
+    r"""(C1) Every unit runs at an operating point, or at a mix of them; idle is a point.
+
+    .. math:: \sum_{o \in O_j} x_{jo} - n_j = 0 \qquad \forall j \in J
+    """
+    for j in data.J:
+        weights: Terms = {v.x[j, o]: 1.0 for o in data.points_of(j)}
+        yield (j,), Sum(weights | {v.n[j]: -1.0}) == 0
+
+
+def every_request_is_offered(data: Instance, v: Variables) -> Rows:
+    r"""(C2) All demand reaches a unit, unless the scenario lets some of it be turned away.
+
+    .. math:: \sum_{j,o} \frac{\lambda_{jow}}{D_w} x_{jo} + \frac{z_w}{D_w} = 1
+              \qquad \forall w \in W
+    """
+    shares = _shares(data, v, data.load_rps)
+    for w in data.W:
+        yield (w,), Sum(shares[w] | {v.z[w]: 1 / data.demand_rps[w]}) == 1
+
+
+def the_promise_is_kept(data: Instance, v: Variables) -> Rows:
+    r"""(C3) The promised share of all demand meets every deadline (joint attainment).
+
+    .. math:: \sum_{j,o} \frac{g_{jow}}{D_w} x_{jo} \ge \alpha_w \qquad \forall w \in W
+    """
+    shares = _shares(data, v, data.goodput_rps)
+    for w in data.W:
+        yield (w,), Sum(shares[w]) >= data.promise[w]
+
+
+def a_share_needs_a_unit(data: Instance, v: Variables) -> Rows:
+    r"""(C4) No unit, no share: where one unit could carry more than a workload's demand.
+
+    .. math:: \sum_{o \in O_j} \frac{\lambda_{jow}}{D_w} x_{jo} - n_j \le 0
+              \qquad \forall j, w : \max_o \lambda_{jow} > D_w
+
+    C1 and C2 imply it for whole units: the left sum is at most 1 by C2, and 0 with no unit.
+    It is written because C1 alone would let a unit of 1e3 req/s carry a demand of 1e-5 req/s
+    within the solver's tolerance of no unit at all, and because it tightens the relaxation.
+    Elsewhere C1 implies it, whole units or not.
+    """
+    for (j, w), loads in _loads_by_template(data).items():
+        demand_rps = data.demand_rps[w]
+        if max(loads.values()) > demand_rps:
+            shares: Terms = {v.x[j, o]: load / demand_rps for o, load in loads.items()}
+            yield (j, w), Sum(shares | {v.n[j]: -1.0}) <= 0
+
+
+def shedding_stays_within_its_limit(data: Instance, v: Variables) -> Rows:
+    r"""(C5) No more of a workload is turned away than the scenario allows.
+
+    .. math:: \frac{z_w}{D_w} \le s_w \qquad \forall w : s_w \text{ given}
+    """
+    for w in data.W:
+        if w in data.shed_limit:
+            yield (w,), Sum({v.z[w]: 1 / data.demand_rps[w]}) <= data.shed_limit[w]
+
+
+def _shares(
+    data: Instance, v: Variables, rates: Mapping[tuple[str, str, str], float]
+) -> dict[str, Terms]:
+    """Return, per workload, the share of its demand that one unit at each point stands for."""
+    shares: dict[str, Terms] = {w: {} for w in data.W}
+    for (j, o, w), rate in rates.items():
+        if rate > 0:
+            shares[w][v.x[j, o]] = float(rate) / data.demand_rps[w]
+    return shares
+
+
+def _loads_by_template(data: Instance) -> dict[tuple[str, str], dict[str, float]]:
+    """Return the loads above zero as ``loads[j, w][o]``, req/s."""
+    loads: dict[tuple[str, str], dict[str, float]] = {}
+    for (j, o, w), load in data.load_rps.items():
+        if load > 0:
+            loads.setdefault((j, w), {})[o] = float(load)
+    return loads

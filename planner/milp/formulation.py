@@ -1,0 +1,120 @@
+"""The model on one page: this file is the table of contents of docs/formulation.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pulp
+
+from planner.milp.constraints.serving import (
+    a_share_needs_a_unit,
+    every_request_is_offered,
+    shedding_stays_within_its_limit,
+    the_promise_is_kept,
+    units_run_at_operating_points,
+)
+from planner.milp.constraints.supply import (
+    accelerators_are_held,
+    budget_is_kept,
+    goodput_reaches_its_floor,
+    units_stay_within_their_limit,
+)
+from planner.milp.objective import (
+    compliant_goodput,
+    goodput_less_cost,
+    hourly_cost,
+    units_are_paid,
+)
+from planner.milp.program import objective_of, read
+from planner.milp.variables import declare, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from planner.milp.constraints.serving import Rows
+    from planner.milp.instance import Instance
+    from planner.milp.program import Floats, Program
+    from planner.milp.variables import Variables
+
+    Family = Callable[[Instance, Variables], Rows]
+
+TERMS: Final = {
+    "O1": units_are_paid,
+    "O2": hourly_cost,
+    "O3": compliant_goodput,
+    "O4": goodput_less_cost,
+}
+
+CONSTRAINTS: Final[Mapping[str, Family]] = {
+    "C1": units_run_at_operating_points,
+    "C2": every_request_is_offered,
+    "C3": the_promise_is_kept,
+    "C4": a_share_needs_a_unit,
+    "C5": shedding_stays_within_its_limit,
+    "C6": accelerators_are_held,
+    "C7": units_stay_within_their_limit,
+    "C8": budget_is_kept,
+    "C9": goodput_reaches_its_floor,
+}
+
+
+def rows(data: Instance, v: Variables) -> Iterator[tuple[str, tuple[str, ...], pulp.LpConstraint]]:
+    """Yield number, index and row of every family, in the order of the page.
+
+    A family about an option of the scenario (C5 to C9) yields a row per limit that is given,
+    so it is there or it is not.
+    """
+    for number, family in CONSTRAINTS.items():
+        for index, row in family(data, v):
+            yield number, index, row
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A written program, ready for any objective of the page."""
+
+    data: Instance
+    problem: pulp.LpProblem
+    v: Variables
+    program: Program
+
+    def aiming_at(self, term: pulp.LpAffineExpression, *, maximise: bool) -> Program:
+        """Return the program with a term of :data:`TERMS` as its objective."""
+        return self.program.aiming_at(self.coefficients(term), maximise=maximise)
+
+    def goodput_program(self) -> Program:
+        """Return the program that maximises compliant goodput."""
+        return self.aiming_at(compliant_goodput(self.data, self.v), maximise=True)
+
+    def cost_program(self) -> Program:
+        """Return the program that minimises the hourly cost."""
+        return self.aiming_at(hourly_cost(self.data, self.v), maximise=False)
+
+    def ratio_program(self, theta: float) -> Program:
+        """Return the program that maximises goodput beyond ``theta`` per dollar."""
+        return self.aiming_at(goodput_less_cost(self.data, self.v, theta), maximise=True)
+
+    def coefficients(self, term: pulp.LpAffineExpression) -> Floats:
+        """Return the coefficients of a term by column, shape ``(c,)``."""
+        return objective_of(term, self.problem.variables())
+
+
+def model_of(data: Instance) -> Model:
+    """Write the program of an instance, and copy it into arrays."""
+    problem, v = formulate(data)
+    return Model(data, problem, v, read(problem))
+
+
+def formulate(data: Instance) -> tuple[pulp.LpProblem, Variables]:
+    """Write the whole program, row by row, and leave the objective open.
+
+    Returns:
+        The program, and its variables by symbol. ``problem.setObjective`` takes a term of
+        :data:`TERMS`; ``problem.sense`` is to minimise until set.
+    """
+    problem = pulp.LpProblem("fleet", pulp.LpMinimize)
+    v = declare(problem, data)
+    for number, index, row in rows(data, v):
+        problem += row, name_of(CONSTRAINTS[number].__name__, index)
+    return problem, v

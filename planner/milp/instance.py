@@ -1,0 +1,184 @@
+"""The data of one solve, under the names that docs/formulation.md gives them."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+IDLE: Final = "idle"
+"""The operating point without load that every template has beside its own points."""
+
+_ID: Final = re.compile(r"[A-Za-z0-9@.:-]+")
+"""No underscore (PuLP writes ``-`` as ``_``, and two names must not meet), no comma, no bracket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Sets in capitals, parameters in words; an index tuple reads template, point, workload.
+
+    Rates that are absent are zero: a template lists the workloads that it serves. Every
+    template also has the operating point :data:`IDLE`, which is not listed in ``O``.
+
+    Raises:
+        InputError: A number or an id cannot be used; the message names every one, a line each.
+    """
+
+    W: tuple[str, ...]
+    """Workloads w."""
+    J: tuple[str, ...]
+    """Templates j: how a unit is built, which workloads it serves, in which mix."""
+    G: tuple[str, ...]
+    """Accelerators g."""
+    O: Mapping[str, tuple[str, ...]]  # noqa: E741 - the set's name on the page
+    """O_j: operating points o of template j, the idle one not listed."""
+
+    demand_rps: Mapping[str, float]
+    """D_w: offered load of w, req/s, above zero."""
+    promise: Mapping[str, float]
+    """alpha_w: share of w's requests that must be compliant."""
+    load_rps: Mapping[tuple[str, str, str], float]
+    """lambda_jow: load of w on one unit of j at point o, req/s."""
+    goodput_rps: Mapping[tuple[str, str, str], float]
+    """g_jow: compliant rate of w from one unit of j at point o, req/s; at most lambda_jow."""
+    devices: Mapping[str, int]
+    """k_j: accelerators in one unit of j."""
+    accelerator_of: Mapping[str, str]
+    """g_j: the accelerator that j is built from."""
+    usd_per_hour: Mapping[str, float]
+    """c_j: price of one unit of j, USD/h."""
+
+    stock: Mapping[str, int] = field(default_factory=dict)
+    """R_g: accelerators that can be had; an accelerator that is absent is not limited."""
+    max_units: Mapping[str, int] = field(default_factory=dict)
+    """m_j: most units of j; a template that is absent is not limited."""
+    shed_limit: Mapping[str, float] = field(default_factory=dict)
+    """s_w: share of w's demand that may be turned away; absent means none."""
+    value: Mapping[str, float] = field(default_factory=dict)
+    """v_w: what a compliant request of w is worth in the goodput objectives; absent means 1."""
+    budget_usd_per_hour: float | None = None
+    """B: most that the fleet may cost, USD/h; None means no limit."""
+    goodput_floor_rps: float | None = None
+    """F: least compliant goodput of all workloads, weighted by v_w; None means no floor."""
+
+    def __post_init__(self) -> None:
+        mistakes = [*_sets(self)]
+        mistakes = mistakes or [*_numbers(self), *_rates(self)]
+        if mistakes:
+            raise InputError("\n".join(mistakes))
+
+    def points_of(self, j: str) -> tuple[str, ...]:
+        """List the operating points of template ``j``, the idle one first."""
+        return (IDLE, *self.O[j])
+
+    def worth(self, w: str) -> float:
+        """Return v_w, the worth of one compliant request of ``w`` (1 unless given)."""
+        return self.value.get(w, 1.0)
+
+
+def _sets(data: Instance) -> Iterator[str]:
+    for name, ids in (("W", data.W), ("J", data.J), ("G", data.G)):
+        yield from _ids(name, ids)
+    if not data.W:
+        yield "W: is empty; a plan needs a workload"
+    for j in data.J:
+        if j not in data.O:
+            yield f"O[{j}]: is missing; list the operating points of every template"
+        else:
+            yield from _ids(f"O[{j}]", data.O[j])
+            if IDLE in data.O[j]:
+                yield f"O[{j}]: {IDLE!r} is there without being listed; take it out"
+
+
+def _ids(name: str, ids: tuple[str, ...]) -> Iterator[str]:
+    if len(set(ids)) < len(ids):
+        twice = sorted({i for i in ids if ids.count(i) > 1})
+        yield f"{name}: {', '.join(twice)} stands there twice; keep one"
+    for i in ids:
+        if not _ID.fullmatch(i):
+            yield f"{name}: {i!r} is no id; use letters, digits and . : @ - only"
+
+
+def _numbers(data: Instance) -> Iterator[str]:
+    """Check every parameter that has one index."""
+    one, count = (0.0, 1.0), (0.0, math.inf)
+    yield from _each("demand_rps", data.demand_rps, data.W, count, above=True)
+    yield from _each("promise", data.promise, data.W, one)
+    yield from _each("usd_per_hour", data.usd_per_hour, data.J, count)
+    yield from _each("devices", data.devices, data.J, count, above=True, whole=True)
+    for j in data.J:
+        if data.accelerator_of.get(j) not in data.G:
+            yield f"accelerator_of[{j}]: {data.accelerator_of.get(j)!r} is not in G"
+    yield from _each("stock", data.stock, _known(data.stock, data.G), count, whole=True)
+    yield from _each("max_units", data.max_units, _known(data.max_units, data.J), count, whole=True)
+    yield from _each("shed_limit", data.shed_limit, _known(data.shed_limit, data.W), one)
+    yield from _each("value", data.value, _known(data.value, data.W), count)
+    for name, given, known in (
+        ("stock", data.stock, data.G),
+        ("max_units", data.max_units, data.J),
+        ("shed_limit", data.shed_limit, data.W),
+        ("value", data.value, data.W),
+    ):
+        for i in sorted(set(given) - set(known)):
+            yield f"{name}[{i}]: no such id"
+    for name, number in (
+        ("budget_usd_per_hour", data.budget_usd_per_hour),
+        ("goodput_floor_rps", data.goodput_floor_rps),
+    ):
+        if number is not None:
+            yield from _each(name, {"": number}, ("",), count)
+
+
+def _known(given: Mapping[str, object], known: tuple[str, ...]) -> list[str]:
+    return [i for i in known if i in given]
+
+
+def _each(
+    name: str,
+    given: Mapping[str, float],
+    over: Iterable[str],
+    between: tuple[float, float],
+    *,
+    above: bool = False,
+    whole: bool = False,
+) -> Iterator[str]:
+    """Say which numbers are missing, not finite, out of range or not whole."""
+    low, high = between
+    for i in over:
+        where = f"{name}[{i}]" if i else name
+        number = given.get(i)
+        if number is None:
+            yield f"{where}: is missing"
+        elif not math.isfinite(number):
+            yield f"{where}: must be finite; got {number}"
+        elif not low <= number <= high or (above and number == low):
+            word = "above" if above else "at least"
+            most = "" if math.isinf(high) else f" and at most {high:g}"
+            yield f"{where}: must be {word} {low:g}{most}; got {number:g}"
+        elif whole and number != int(number):
+            yield f"{where}: must be a whole number; got {number:g}"
+
+
+def _rates(data: Instance) -> Iterator[str]:
+    """Check that loads and compliant rates belong to known points and fit together."""
+    points = {(j, o) for j in data.J for o in data.O[j]}
+    workloads = set(data.W)
+    for name, rates in (("load_rps", data.load_rps), ("goodput_rps", data.goodput_rps)):
+        for (j, o, w), rate in rates.items():
+            if (j, o) not in points or w not in workloads:
+                yield f"{name}[{j},{o},{w}]: no such template, point or workload"
+            elif not math.isfinite(rate) or rate < 0:
+                yield f"{name}[{j},{o},{w}]: must be finite and at least 0; got {rate}"
+    for (j, o, w), goodput in data.goodput_rps.items():
+        load = data.load_rps.get((j, o, w), 0.0)
+        if goodput > load:
+            yield (
+                f"goodput_rps[{j},{o},{w}]: {goodput:g} is more than the load of {load:g}; "
+                "a compliant request is an offered one"
+            )

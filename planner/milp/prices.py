@@ -1,0 +1,176 @@
+"""What a limit is worth: USD/h for one more of what it limits.
+
+Two routes, and each price says which it took. ``relaxation``: the dual of a row in the linear
+relaxation, where fractions of units may be had; one solve prices every row, and column
+generation wants these. ``re-solve``: the difference that one more makes to the best whole
+fleet; exact, one solve per limit. (Duals at fixed integers, a common third, are no prices
+here: what costs money is whole units, so a fixed fleet's bill does not move.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from planner.errors import InfeasibleError, LimitReachedError
+from planner.milp import highs
+from planner.milp.check import relative_gap
+from planner.milp.choose import choose
+from planner.milp.formulation import CONSTRAINTS, model_of, rows
+from planner.milp.highs import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from planner.milp.choice import Choice
+    from planner.milp.formulation import Model
+    from planner.milp.instance import Instance
+    from planner.milp.program import Program
+
+    Row = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one more of a limit is worth."""
+
+    number: str
+    """Of the family on the page."""
+    family: str
+    index: tuple[str, ...]
+    unit: str
+    """One more of what: ``accelerator``, ``unit``, ``USD/h``, ``req/s`` (of demand for C2, of
+    compliant requests for C3 and C9, of requests turned away for C5)."""
+    objective_per_unit: float
+    """Change of the objective (its own unit) per unit; above zero where the objective grows."""
+    usd_per_hour: float | None
+    """The same as money saved (above zero) or spent; None where nothing ties it to money."""
+    method: Literal["relaxation", "re-solve"]
+
+
+UNITS: Mapping[str, str] = {
+    "C2": "req/s",
+    "C3": "req/s",
+    "C5": "req/s",
+    "C6": "accelerator",
+    "C7": "unit",
+    "C8": "USD/h",
+    "C9": "req/s",
+}
+"""What each family's price is per; the others are definitions."""
+
+
+def relaxation_prices(
+    data: Instance, choice: Choice, time_limit_s: float = 60.0
+) -> tuple[Price, ...]:
+    """Price every row that is a limit or a demand by the duals of the linear relaxation.
+
+    In money: as it stands for ``min_cost``; divided by the ratio for ``max_goodput_per_usd``;
+    divided by the price of the budget for ``max_goodput``, if the budget binds.
+
+    Raises:
+        LimitReachedError: The time limit passed.
+    """
+    model = model_of(data)
+    program = _program(model, choice)
+    answer = highs.run(program.relaxed(), Settings(time_limit_s=time_limit_s))
+    if answer.row_duals is None:
+        raise LimitReachedError("the time limit passed before the limits were priced")
+    duals: dict[Row, float] = {
+        (number, index): float(dual) / _row_scale(data, number, index)
+        for (number, index, _), dual in zip(rows(data, model.v), answer.row_duals, strict=True)
+    }
+    money = _money(choice, duals.get(("C8", ())))
+    return tuple(
+        Price(
+            number,
+            CONSTRAINTS[number].__name__,
+            index,
+            UNITS[number],
+            dual,
+            None if money is None else dual * money,
+            "relaxation",
+        )
+        for (number, index), dual in duals.items()
+        if number in UNITS
+    )
+
+
+def resolve_prices(
+    data: Instance, choice: Choice, *, time_limit_s: float = 60.0, gap: float = 1e-6
+) -> tuple[Price, ...]:
+    """Price one more accelerator, one more unit, and the budget, by solving again.
+
+    The budget is raised by the dearest unit, and the change divided by that. A limit whose
+    solve runs out of time is left out; each gets an equal share of the time.
+
+    Args:
+        data: The instance that ``choice`` solves, to a gap well below what one unit changes.
+        choice: The fleet without the change.
+        time_limit_s: For all solves together.
+        gap: Of each solve.
+    """
+    changes = list(_one_more(data))
+    found: list[Price] = []
+    for number, index, changed, by in changes:
+        try:
+            other = choose(changed, choice.name, time_limit_s=time_limit_s / len(changes), gap=gap)
+        except (LimitReachedError, InfeasibleError):
+            continue
+        if relative_gap(other.objective, other.bound) > max(gap, 1e-6):
+            continue
+        per_unit = (other.objective - choice.objective) / by
+        money = -per_unit if choice.name == "min_cost" else None
+        found.append(
+            Price(
+                number,
+                CONSTRAINTS[number].__name__,
+                index,
+                UNITS[number],
+                per_unit,
+                money,
+                "re-solve",
+            )
+        )
+    return tuple(found)
+
+
+def _one_more(data: Instance) -> Iterator[tuple[str, tuple[str, ...], Instance, float]]:
+    for g, count in data.stock.items():
+        yield "C6", (g,), dataclasses.replace(data, stock={**data.stock, g: count + 1}), 1.0
+    for j, count in data.max_units.items():
+        limits = {**data.max_units, j: count + 1}
+        yield "C7", (j,), dataclasses.replace(data, max_units=limits), 1.0
+    if data.budget_usd_per_hour is not None:
+        by = max(data.usd_per_hour.values())
+        budget = data.budget_usd_per_hour + by
+        yield "C8", (), dataclasses.replace(data, budget_usd_per_hour=budget), by
+
+
+def _program(model: Model, choice: Choice) -> Program:
+    if choice.name == "min_cost":
+        return model.cost_program()
+    if choice.name == "max_goodput":
+        return model.goodput_program()
+    return model.ratio_program(choice.objective)
+
+
+def _row_scale(data: Instance, number: str, index: tuple[str, ...]) -> float:
+    """Return what the page divides a row by."""
+    if number in ("C2", "C3", "C5"):
+        return data.demand_rps[index[0]]
+    if number == "C8":
+        return data.budget_usd_per_hour or 1.0
+    if number == "C9":
+        return data.goodput_floor_rps or 1.0
+    return 1.0
+
+
+def _money(choice: Choice, budget_dual: float | None) -> float | None:
+    """Return USD/h per unit of the objective, above zero for money saved."""
+    if choice.name == "min_cost":
+        return -1.0
+    if choice.name == "max_goodput_per_usd":
+        return 1 / choice.objective if choice.objective else None
+    return 1 / budget_dual if budget_dual else None

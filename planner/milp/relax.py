@@ -1,0 +1,223 @@
+"""Why there is no fleet: let the limits give way, and see which must, and by how much.
+
+The elastic program (Chinneck 2008): each row that is a limit of the user's gets a slack; the
+rest are definitions and never give way. The least total *relative* slack names the limits that
+must give way together; one limit elastic at a time tells how much each would have to give
+alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pulp
+
+from planner.errors import InfeasibleError, LimitReachedError, SolverError
+from planner.milp import highs
+from planner.milp.check import check_integers, check_rows
+from planner.milp.clock import Deadline
+from planner.milp.formulation import CONSTRAINTS, rows
+from planner.milp.highs import Settings
+from planner.milp.program import read
+from planner.milp.solve import RAW
+from planner.milp.variables import declare, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from planner.milp.instance import Instance
+
+    Limit = tuple[str, tuple[str, ...]]
+
+LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9")
+"""Families that a user could loosen."""
+FINEST: Final = 1e-6
+"""Slack, as a share of its limit, that counts as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """One limit that stands in the way, and how far it must give way."""
+
+    number: str
+    """Of the family on the page; ``C6`` and so on."""
+    family: str
+    """Name of the family, ``accelerators_are_held`` and so on."""
+    index: tuple[str, ...]
+    """Accelerator, workload or template; empty for the budget."""
+    limit: float
+    """The limit as given."""
+    needs: float
+    """What it would have to be."""
+    unit: str
+    """Of both: ``accelerators``, ``units``, ``USD/h``, ``share of demand``, ``req/s``."""
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        of = f"({','.join(self.index)})" if self.index else ""
+        what = f"{self.number} {self.family}{of}"
+        if math.isinf(self.needs):
+            return f"{what}: nothing within the other limits serves it"
+        return f"{what}: limit {self.limit:.6g} {self.unit}, needs {self.needs:.6g}"
+
+
+class NoFleetError(InfeasibleError):
+    """No fleet keeps every promise within the limits; says which limits are in the way."""
+
+    def __init__(
+        self, message: str, together: tuple[Shortfall, ...], alone: tuple[Shortfall, ...]
+    ) -> None:
+        super().__init__(message)
+        self.together = together
+        """Limits that must give way, all of these at once: the least total relative change.
+        Empty if time ran out before it was known."""
+        self.alone = alone
+        """Limits each of which, given way to alone, makes a fleet possible, least relative
+        change first."""
+
+
+def no_fleet(data: Instance, time_limit_s: float) -> NoFleetError:
+    """Explain an infeasible instance, within about ``time_limit_s`` seconds.
+
+    Raises:
+        SolverError: A fleet exists after all, so whoever called the instance infeasible is wrong.
+    """
+    deadline = Deadline.after(time_limit_s)
+    try:
+        together = shortfalls(data, deadline.left_s() / 2)
+    except LimitReachedError:
+        together = ()
+    else:
+        if not together:
+            raise SolverError("a solver called the program infeasible, but a fleet exists")
+    alone = () if _hopeless(together) else single_shortfalls(data, deadline.left_s())
+    lines = ["no fleet keeps every promise within the limits"]
+    lines += [f"must give way together: {s}" for s in together]
+    lines += [f"would do alone: {s}" for s in alone]
+    return NoFleetError("\n".join(lines), together, alone)
+
+
+def unserved(data: Instance) -> tuple[Shortfall, ...]:
+    """Name the workloads that no template serves and that may not be turned away in full."""
+    served = {w for (_, _, w), load in data.load_rps.items() if load > 0}
+    return tuple(
+        _shortfall(data, "C2", (w,), math.inf)
+        for w in data.W
+        if w not in served and data.shed_limit.get(w, 0.0) < 1
+    )
+
+
+def shortfalls(data: Instance, time_limit_s: float = 60.0) -> tuple[Shortfall, ...]:
+    """Return the limits that must give way together; empty if a fleet exists.
+
+    The sum over limits of slack / limit is least (a limit of zero counts as one of its unit,
+    a budget of zero as the cheapest unit).
+
+    Raises:
+        LimitReachedError: The time passed before any answer.
+        SolverError: The answer did not survive its check.
+    """
+    return unserved(data) or _elastic(data, lambda _: True, time_limit_s) or ()
+
+
+def single_shortfalls(data: Instance, time_limit_s: float = 60.0) -> tuple[Shortfall, ...]:
+    """Return every limit that makes a fleet possible by giving way alone, and how far it must.
+
+    Returns:
+        Least relative change first. Levers that do not help, or whose time ran out, are left
+        out; each gets an equal share of the time.
+    """
+    levers = _limits(data)
+    deadline = Deadline.after(time_limit_s)
+    found: list[tuple[float, Shortfall]] = []
+    for position, lever in enumerate(levers):
+        share_s = deadline.left_s() / (len(levers) - position)
+        try:
+            answer = _elastic(data, {lever}.__contains__, share_s)
+        except LimitReachedError:
+            continue
+        size = _size(data, lever)
+        found += [(abs(one.needs - one.limit) / size, one) for one in answer or ()]
+    return tuple(one for _, one in sorted(found, key=lambda pair: pair[0]))
+
+
+def _hopeless(together: Collection[Shortfall]) -> bool:
+    return any(math.isinf(one.needs) for one in together)
+
+
+def _limits(data: Instance) -> list[Limit]:
+    """List every limit that is given, in the order of the page."""
+    v = declare(pulp.LpProblem("limits", pulp.LpMinimize), data)
+    return [(number, index) for number, index, _ in rows(data, v) if number in LIMITS]
+
+
+def _elastic(
+    data: Instance, gives: Callable[[Limit], bool], time_limit_s: float
+) -> tuple[Shortfall, ...] | None:
+    """Minimise the relative slack of the limits that give way; None if that is not enough."""
+    problem = pulp.LpProblem("elastic", pulp.LpMinimize)
+    v = declare(problem, data)
+    slack: dict[Limit, pulp.LpVariable] = {}
+    for number, index, row in rows(data, v):
+        limit = (number, index)
+        if number in LIMITS and gives(limit):
+            slack[limit] = problem.add_variable(name_of("slack", (number, *index)), 0)
+            size = _size(data, limit) / _scale(data, limit)
+            give = -size if row.sense == pulp.LpConstraintLE else size
+            row.addInPlace(pulp.LpAffineExpression({slack[limit]: give}))
+        problem += row, name_of(CONSTRAINTS[number].__name__, index)
+    problem.setObjective(pulp.LpAffineExpression(dict.fromkeys(slack.values(), 1.0)))
+    program = read(problem)
+    answer = highs.run(program, Settings(time_limit_s=time_limit_s, gap=1e-4))
+    if answer.status == "infeasible":
+        return None
+    if answer.x is None:
+        raise LimitReachedError("the time limit passed before the limits in the way were known")
+    check_integers(program, answer.x, "highs")
+    check_rows(program, answer.x, "highs", RAW)
+    value = dict(zip(program.columns, answer.x, strict=True))
+    return tuple(
+        _shortfall(data, *limit, value[s.name] * _size(data, limit))
+        for limit, s in slack.items()
+        if value[s.name] > FINEST
+    )
+
+
+def _shortfall(data: Instance, number: str, index: tuple[str, ...], missing: float) -> Shortfall:
+    limit, unit = _limit(data, number, index)
+    needs = limit + missing if number not in ("C3", "C9") else limit - missing
+    return Shortfall(number, CONSTRAINTS[number].__name__, index, limit, needs, unit)
+
+
+def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, str]:
+    """Return a limit in its own unit, and the unit."""
+    i = index[0] if index else ""
+    share = "share of demand"
+    of: dict[str, tuple[float | None, str]] = {
+        "C2": (1.0, share),
+        "C3": (data.promise.get(i), share),
+        "C5": (data.shed_limit.get(i), share),
+        "C6": (data.stock.get(i), "accelerators"),
+        "C7": (data.max_units.get(i), "units"),
+        "C8": (data.budget_usd_per_hour, "USD/h"),
+        "C9": (data.goodput_floor_rps, "req/s"),
+    }
+    limit, unit = of[number]
+    return float(limit or 0.0), unit
+
+
+def _size(data: Instance, limit: Limit) -> float:
+    """Return what a relative slack of one is, in the limit's own unit."""
+    given, unit = _limit(data, *limit)
+    if given:
+        return given
+    prices = [c for c in data.usd_per_hour.values() if c > 0]
+    return float(min(prices, default=1.0)) if unit == "USD/h" else 1.0
+
+
+def _scale(data: Instance, limit: Limit) -> float:
+    """Return what the row of a limit is divided by on the page."""
+    given, unit = _limit(data, *limit)
+    return given or 1.0 if unit in ("USD/h", "req/s") else 1.0

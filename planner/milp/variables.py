@@ -1,0 +1,49 @@
+"""The decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from planner.milp.instance import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """One mapping per symbol; keys are the symbol's indices."""
+
+    n: Mapping[str, pulp.LpVariable]
+    """n_j: units of template j (integer)."""
+    x: Mapping[tuple[str, str], pulp.LpVariable]
+    """x_jo: units of template j that run at point o (a weight, not integer)."""
+    z: Mapping[str, pulp.LpVariable]
+    """z_w: load of workload w that is turned away, req/s; fixed at 0 without a shed limit."""
+
+
+def name_of(family: str, index: Iterable[str]) -> str:
+    """Name a row or column ``family(i,j)``, the spelling that PuLP leaves nearly alone.
+
+    PuLP writes ``-`` as ``_``; ids hold no underscore, so names stay apart.
+    """
+    return f"{family}({','.join(index)})"
+
+
+def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
+    """Add every decision variable to the problem."""
+    return Variables(
+        n={j: problem.add_variable(name_of("n", (j,)), 0, None, pulp.LpInteger) for j in data.J},
+        x={
+            (j, o): problem.add_variable(name_of("x", (j, o)), 0)
+            for j in data.J
+            for o in data.points_of(j)
+        },
+        z={
+            w: problem.add_variable(name_of("z", (w,)), 0, None if w in data.shed_limit else 0)
+            for w in data.W
+        },
+    )

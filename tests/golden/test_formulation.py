@@ -1,0 +1,89 @@
+"""Every equation has one function, one golden LP file and one line of docs/formulation.md."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pulp
+import pytest
+
+from planner.milp.formulation import CONSTRAINTS, TERMS, formulate
+from planner.milp.objective import COSTS
+from planner.milp.variables import Variables, declare, name_of
+from tests.instances import two_by_two
+
+HERE = Path(__file__).parent
+PAGE = (HERE.parents[1] / "docs" / "formulation.md").read_text()
+EQUATIONS = {**TERMS, **CONSTRAINTS}
+ALL_LIMITS = two_by_two(
+    stock={"a10": 6, "h100": 12},
+    max_units={"small": 5},
+    shed_limit={"batch": 0.25},
+    value={"batch": 0.5},
+    budget_usd_per_hour=40.0,
+    goodput_floor_rps=8.0,
+)
+
+
+def lp_of(number: str, folder: Path) -> str:
+    """One equation alone, as an LP file: what a reader would check by hand."""
+    problem = pulp.LpProblem(number, pulp.LpMinimize)
+    v = declare(problem, ALL_LIMITS)
+    if number in TERMS:
+        term: Callable[..., pulp.LpAffineExpression] = TERMS[number]
+        if number == "O4":
+            term = partial(term, theta=0.25)
+        problem += term(ALL_LIMITS, v), TERMS[number].__name__
+    else:
+        problem += pulp.lpSum(v.n.values()), "none"
+        for index, row in CONSTRAINTS[number](ALL_LIMITS, v):
+            problem += row, name_of(CONSTRAINTS[number].__name__, index)
+    problem.writeLP(folder / "new.lp")
+    return (folder / "new.lp").read_text()
+
+
+@pytest.mark.parametrize("number", EQUATIONS)
+def test_rows_are_as_written(number: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    golden, got = HERE / "lp" / f"{number}.lp", lp_of(number, tmp_path)
+    if pytestconfig.getoption("--accept"):
+        golden.write_text(got)
+    assert got == golden.read_text()
+
+
+@pytest.mark.parametrize(("number", "equation"), EQUATIONS.items())
+def test_page_names_the_function(number: str, equation: Callable[..., object]) -> None:
+    line = next((x for x in PAGE.splitlines() if x.startswith(f"| {number} |")), "")
+    module = equation.__module__.removeprefix("planner.milp.")
+    assert f"`{module}.{equation.__name__}`" in line
+    assert (equation.__doc__ or "").startswith(f"({number}) ")
+
+
+def test_no_golden_file_is_left_over() -> None:
+    assert {p.stem for p in (HERE / "lp").glob("*.lp")} == set(EQUATIONS)
+
+
+def test_page_lists_nothing_else() -> None:
+    assert set(re.findall(r"^\| ([OC]\d+) \|", PAGE, re.MULTILINE)) == set(EQUATIONS)
+
+
+def test_whole_program_has_no_other_rows() -> None:
+    problem, _ = formulate(ALL_LIMITS)
+    families = {row.name.split("(")[0] for row in problem.constraints()}
+    assert families == {family.__name__ for family in CONSTRAINTS.values()}
+
+
+def test_a_limit_that_is_not_given_has_no_row() -> None:
+    problem, _ = formulate(two_by_two())
+    families = {row.name.split("(")[0] for row in problem.constraints()}
+    always = ("C1", "C2", "C3", "C4")
+    assert families == {CONSTRAINTS[number].__name__ for number in always}
+
+
+def test_the_bill_is_the_sum_of_its_terms() -> None:
+    problem = pulp.LpProblem("bill", pulp.LpMinimize)
+    v: Variables = declare(problem, ALL_LIMITS)
+    whole = TERMS["O2"](ALL_LIMITS, v)
+    parts = [term(ALL_LIMITS, v) for term in COSTS.values()]
+    for column in problem.variables():
+        assert whole.get(column, 0.0) == sum(part.get(column, 0.0) for part in parts)
