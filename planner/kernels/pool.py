@@ -117,7 +117,7 @@ def _check_traffic(
     if n == 0:
         return
     _check((arrival_ps[1:] >= arrival_ps[:-1]).all(), "arrival_ps: must ascend")
-    _check(0 <= arrival_ps[0], "arrival_ps: must not be negative")
+    _check(arrival_ps[0] >= 0, "arrival_ps: must not be negative")
     _check(arrival_ps[-1] < LAST_PS, "arrival_ps: must be below 2**62 ps (53 days)")
     _check(prompt_tokens.min() >= 1, "prompt_tokens: must be at least 1")
     _check(output_tokens.min() >= 1, "output_tokens: must be at least 1")

@@ -1,0 +1,147 @@
+"""Every way to build a replica that the scenario allows, and why the others are none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.candidates.template import Build, Removed
+from planner.curves.context import largest_context
+from planner.curves.curve import Curve, find_curve
+from planner.curves.degrees import tp_degrees_of
+from planner.curves.memory import GIB, Layout, Settings, generic_reserve, kv_room
+from planner.curves.step_law import law_fields
+from planner.kernels import Law, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.catalogue import Catalogue, Llm
+    from planner.problem.resolve import Demand, Problem, Supply
+
+
+def enumerate_builds(problem: Problem, catalogue: Catalogue) -> tuple[list[Build], list[Removed]]:
+    """Return the builds of every model that the workloads want, and those left out.
+
+    Left out are degrees that the heads do not allow, models that do not fit in memory, builds
+    without a curve, and policies under which the longest request could not be held.
+    """
+    builds: list[Build] = []
+    removed: list[Removed] = []
+    for demands in _by_model(problem):
+        precisions = sorted({p for d in demands for p in d.precisions})
+        for precision in precisions:
+            for supply in problem.supplies:
+                for tp_degree in sorted(problem.policies.tp_degrees):
+                    found = _hardware(problem, catalogue, demands, (precision, supply, tp_degree))
+                    if isinstance(found, Removed):
+                        removed.append(found)
+                    else:
+                        _policies(problem, demands, supply, found, builds, removed)
+    return builds, removed
+
+
+def _by_model(problem: Problem) -> Iterator[list[Demand]]:
+    for model in dict.fromkeys(d.model for d in problem.demands):
+        yield [d for d in problem.demands if d.model == model]
+
+
+def _settings(problem: Problem, budget: int, seqs: int) -> Settings:
+    return Settings(
+        utilisation=problem.policies.memory_utilisation,
+        max_num_batched_tokens=budget,
+        max_num_seqs=seqs,
+        block_size=problem.policies.block_size,
+    )
+
+
+def _hardware(
+    problem: Problem,
+    catalogue: Catalogue,
+    demands: list[Demand],
+    what: tuple[str, Supply, int],
+) -> Curve | Removed:
+    """Find the curve of a model on an accelerator at a degree, or say why there is none."""
+    precision, supply, tp_degree = what
+    llm, accelerator = demands[0].llm, supply.accelerator
+    name = f"{accelerator.id}.tp{tp_degree}.{precision}"
+    if tp_degree not in tp_degrees_of(llm):
+        kv = f", {llm.kv_heads} KV heads" if llm.kv_heads else ""
+        why = f"degree {tp_degree} does not fit {llm.id}'s {llm.query_heads} query heads{kv}"
+        return Removed(name, why, {})
+    if supply.stock is not None and supply.stock < tp_degree:
+        why = f"needs {tp_degree} accelerators; the stock is {supply.stock}"
+        return Removed(name, why, {"stock": supply.stock})
+    curve = find_curve(
+        catalogue, llm.id, precision, accelerator.id, problem.policies.engine, tp_degree
+    )
+    if isinstance(curve, Curve):
+        return curve
+    missing = _does_not_fit(problem, llm, what)
+    return missing or Removed(name, f"no curve: {curve.reason}", {})
+
+
+def _does_not_fit(problem: Problem, llm: Llm, what: tuple[str, Supply, int]) -> Removed | None:
+    """Say that weights leave no room, by the generic memory model; None if they do."""
+    precision, supply, tp_degree = what
+    policies = problem.policies
+    settings = _settings(problem, min(policies.max_num_batched_tokens), min(policies.max_num_seqs))
+    layout = Layout(tp_degree=tp_degree)
+    reserve = generic_reserve(llm, precision, layout, settings)
+    room = kv_room(llm, supply.accelerator, reserve, layout, settings)
+    if room.kv_blocks > 0:
+        return None
+    memory = supply.accelerator.memory
+    return Removed(
+        f"{supply.accelerator.id}.tp{tp_degree}.{precision}",
+        f"{llm.id} does not fit: weights need {reserve.weights_bytes / GIB:.1f} GiB of the"
+        f" {memory * policies.memory_utilisation / GIB:.1f} GiB that one device may use",
+        {"weights_bytes": reserve.weights_bytes, "memory_bytes": memory},
+    )
+
+
+def _policies(
+    problem: Problem,
+    demands: list[Demand],
+    supply: Supply,
+    curve: Curve,
+    builds: list[Build],
+    removed: list[Removed],
+) -> None:
+    """Add a build for every policy under which the shortest-limbed workload fits."""
+    policies, tp_degree = problem.policies, curve.layout.tp_degree
+    for budget in sorted(policies.max_num_batched_tokens):
+        for seqs in sorted(policies.max_num_seqs):
+            name = f"{supply.accelerator.id}.tp{tp_degree}.{curve.precision}.b{budget}.s{seqs}"
+            if seqs > budget:
+                why = f"max_num_seqs {seqs} is above max_num_batched_tokens {budget}"
+                removed.append(Removed(name, why, {}))
+                continue
+            room = curve.room(_settings(problem, budget, seqs))
+            reach = largest_context(demands[0].llm, room, tp_degree, curve.kv_dtype)
+            if room.kv_blocks < 1 or reach < 2:
+                why = f"no room for KV cache: {-room.kv_bytes / GIB:.1f} GiB are missing"
+                removed.append(Removed(name, why, {"kv_bytes": room.kv_bytes}))
+                continue
+            builds.append(
+                Build(
+                    model=demands[0].model,
+                    precision=curve.precision,
+                    engine=curve.engine,
+                    accelerator=supply.accelerator.id,
+                    tp_degree=tp_degree,
+                    max_num_batched_tokens=budget,
+                    max_num_seqs=seqs,
+                    curve=curve,
+                    law=Law(*law_fields(curve.step_law, budget)),
+                    limits=Limits(
+                        max_num_seqs=seqs,
+                        max_num_batched_tokens=budget,
+                        kv_blocks=room.kv_blocks,
+                        block_size=policies.block_size,
+                        reserve_full_prompt=policies.reserve_full_prompt,
+                        watermark_blocks=int(policies.watermark * room.kv_blocks),
+                    ),
+                    kv_tokens=room.kv_tokens,
+                    usd_per_hour=supply.usd_per_hour * tp_degree,
+                )
+            )

@@ -1,0 +1,131 @@
+"""Which workloads a build may serve: templates, and why some are none.
+
+A build that no request can use within its deadlines, even alone in it, is useless in any
+number: that is physics, and more replicas do not help.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from planner.candidates.physics import Reachable, reachable
+from planner.candidates.template import Build, Removed, Template
+from planner.simulation.lengths import longest_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.problem.resolve import Problem
+    from planner.simulation.fleet import Study
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Why a build cannot serve a workload in any number."""
+
+    build: Build
+    workload: int
+    kind: str
+    """``memory`` or ``deadline``."""
+    reached: Reachable | None
+    removed: Removed
+
+
+def longest_requests(problem: Problem) -> tuple[int, ...]:
+    """Return the longest request of each workload, in tokens; at most its model's context."""
+    return tuple(min(longest_request(d.lengths), d.llm.max_context) for d in problem.demands)
+
+
+def templates_of(
+    problem: Problem, study: Study, builds: list[Build]
+) -> tuple[dict[tuple[int, ...], list[Template]], list[Barrier]]:
+    """Pair builds with the workloads that they can serve.
+
+    A build serves each of its workloads alone, and all of its model's workloads that it can
+    serve together, as far as the scenario's ``sharing`` allows.
+
+    Returns:
+        Templates by the workloads they serve, and what stands in the way of the rest.
+    """
+    longest = longest_requests(problem)
+    templates: dict[tuple[int, ...], list[Template]] = {}
+    barriers: list[Barrier] = []
+    for build in builds:
+        able = []
+        for w, demand in enumerate(problem.demands):
+            if demand.model != build.model or build.precision not in demand.precisions:
+                continue
+            barrier = _too_long(problem, build, w, longest[w]) or _too_slow(
+                problem, study, build, w
+            )
+            if barrier is None:
+                able.append(w)
+            else:
+                barriers.append(barrier)
+        for serves in _groups(problem, build, able):
+            templates.setdefault(serves, []).append(_template(problem, build, serves))
+    return templates, barriers
+
+
+def _groups(problem: Problem, build: Build, able: list[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the sets of workloads that replicas of a build may serve."""
+    sharing = problem.policies.sharing
+    together = tuple(able)
+    rivals = [
+        w
+        for w, d in enumerate(problem.demands)
+        if d.model == build.model and build.precision in d.precisions
+    ]
+    if sharing == "shared" and len(rivals) > 1:
+        if len(able) == len(rivals):
+            yield together
+        return
+    for w in able:
+        yield (w,)
+    if sharing == "search" and len(able) > 1:
+        yield together
+
+
+def _template(problem: Problem, build: Build, serves: tuple[int, ...]) -> Template:
+    mix = tuple(d.rate_rps if w in serves else 0.0 for w, d in enumerate(problem.demands))
+    return Template(build, serves, mix, ":".join(problem.demands[w].id for w in serves))
+
+
+def _too_long(problem: Problem, build: Build, w: int, longest: int) -> Barrier | None:
+    if build.kv_tokens >= longest:
+        return None
+    why = (
+        f"the longest request of {problem.demands[w].id} ({longest:,} tokens) does not fit; the"
+        f" KV cache holds {build.kv_tokens:,} tokens. More tensor parallelism, fewer"
+        " max_num_batched_tokens or a higher memory_utilisation make room"
+    )
+    numbers = {"kv_tokens": float(build.kv_tokens), "longest_request_tokens": float(longest)}
+    name = f"{build.id}@{problem.demands[w].id}"
+    return Barrier(build, w, "memory", None, Removed(name, why, numbers))
+
+
+def _too_slow(problem: Problem, study: Study, build: Build, w: int) -> Barrier | None:
+    demand = problem.demands[w]
+    only = tuple(1.0 if v == w else 0.0 for v in range(len(problem.demands)))
+    draw = study.draws.get(only, 4_000, 0, 0)
+    slo = demand.slo
+    found = reachable(build, draw.prompt, draw.output, (slo.ttft, slo.tpot), slo.attainment)
+    if found.attainment >= slo.attainment:
+        return None
+    slow = []
+    if found.ttft_at_promise_s > slo.ttft:
+        slow.append(f"TTFT {found.ttft_at_promise_s * 1e3:.0f} ms against {slo.ttft * 1e3:.0f} ms")
+    if found.tpot_at_promise_s > slo.tpot:
+        slow.append(f"TPOT {found.tpot_at_promise_s * 1e3:.1f} ms against {slo.tpot * 1e3:.1f} ms")
+    why = (
+        f"even in an empty replica only {found.attainment:.1%} of {demand.id} meet both deadlines"
+        f" ({slo.attainment:.1%} promised{'; ' if slow else ''}{', '.join(slow)}); more replicas"
+        " cannot help"
+    )
+    numbers = {
+        "attainment_when_empty": found.attainment,
+        "ttft_s_at_promise": found.ttft_at_promise_s,
+        "tpot_s_at_promise": found.tpot_at_promise_s,
+    }
+    return Barrier(build, w, "deadline", found, Removed(f"{build.id}@{demand.id}", why, numbers))

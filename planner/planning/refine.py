@@ -1,0 +1,308 @@
+"""Solve, verify, refine: until what the program promises is what a fleet simulation shows.
+
+The program works with operating points per unit, measured in pools of some size. A chosen
+fleet has other sizes and mixes. So each chosen pool is measured again at its own size, the
+program solved again, and the whole fleet simulated on fresh draws; where simulation and points
+disagree, the points give way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from planner.candidates.frontier import Frontier, measure_frontier
+from planner.errors import LimitReachedError
+from planner.milp import choose
+from planner.planning.fleet import Fleet, PoolChoice, with_one_less
+from planner.planning.program import fleet_of_choice, instance_of
+from planner.simulation.capacity import VERIFYING
+from planner.simulation.fleet import Judgement, judge_fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.candidates.screen import Screened
+    from planner.milp import Choice
+    from planner.planning.clock import Clock
+    from planner.problem.resolve import Problem
+    from planner.simulation.effort import Effort
+    from planner.simulation.fleet import Study
+
+MOST_ROUNDS: Final = 24
+SAME_SIZE: Final = 0.07
+"""Pools whose sizes differ by less than this share count as equally sized."""
+NUDGE: Final = 0.002
+"""How far past a refuted load a belief moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A fleet with its verdicts, and what the fleets with one unit less showed."""
+
+    fleet: Fleet
+    judgement: Judgement
+    one_less: tuple[tuple[str, Fleet | None, Judgement | None], ...] = ()
+    """By pool: template id, the smaller fleet (None if a workload would be served by nobody),
+    and its verdicts."""
+
+    @property
+    def goodput_rps(self) -> float:
+        """Compliant requests per second, simulated."""
+        loads = [sum(p.load_rps[w] for p in self.fleet.pools) for w in range(self._workloads)]
+        return sum(
+            load * interval.value
+            for load, interval in zip(loads, self.judgement.intervals, strict=True)
+        )
+
+    @property
+    def _workloads(self) -> int:
+        return len(self.judgement.intervals)
+
+    @property
+    def requests_per_usd(self) -> float:
+        """Compliant requests per dollar."""
+        return self.goodput_rps * 3600 / self.fleet.usd_per_hour
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """What the loop ended with."""
+
+    best: Verified | None
+    """The best fleet whose promises are all kept; None if none was found."""
+    last: Verified | None
+    """The last fleet that was simulated, kept or not."""
+    choice: Choice
+    """The last solution of the program."""
+    frontiers: dict[str, Frontier]
+    ended_early: bool
+    """A limit ended the loop before promise and evidence agreed."""
+
+
+@dataclass(slots=True)
+class Beliefs:
+    """What is believed of every template: its frontier, and how it was measured."""
+
+    frontiers: dict[str, Frontier] = field(default_factory=dict)
+    fine: set[tuple[str, int]] = field(default_factory=set)
+    """(template, pool size) pairs that were measured with full effort."""
+    correction: dict[str, float] = field(default_factory=dict)
+    """Factor by which fleet simulations corrected a template's frontier."""
+
+    def believed(self) -> dict[str, Frontier]:
+        """Return the frontiers with their corrections."""
+        return {j: f.scaled(self.correction.get(j, 1.0)) for j, f in self.frontiers.items()}
+
+    def capacity(self, j: str) -> float:
+        """Return the believed capacity of one unit, requests per second."""
+        return self.frontiers[j].capacity_rps.value * self.correction.get(j, 1.0)
+
+    def believe(self, j: str, capacity_rps: float) -> None:
+        """Correct a template so that its capacity is believed to be this."""
+        self.correction[j] = capacity_rps / self.frontiers[j].capacity_rps.value
+
+    def is_fine(self, j: str, size: int) -> bool:
+        """Tell whether a template was measured with full effort at about this size."""
+        return any(j == k and abs(n - size) <= SAME_SIZE * size for k, n in self.fine)
+
+
+class Refinement:
+    """The loop, with its memory of fleets that were already simulated."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        study: Study,
+        effort: Effort,
+        clock: Clock,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.problem = problem
+        self.study = study
+        self.effort = effort
+        self.clock = clock
+        self.tell = tell
+        self.beliefs = Beliefs()
+        self._judged: dict[object, Judgement] = {}
+
+    # -- measuring --------------------------------------------------------------------------
+
+    def measure_all(self, screened: list[Screened]) -> None:
+        """Measure every screened template coarsely, in a pool that would serve all its demand."""
+        quick = replace(
+            self.effort,
+            search_requests=max(self.effort.search_requests // 2, 5_000),
+            search_replications=2,
+        )
+        for i, one in enumerate(screened):
+            self.clock.check()
+            self.tell(f"measuring {one.template.id} ({i + 1} of {len(screened)})")
+            demand = sum(one.template.mix_rps)
+            size = max(1, round(demand / (1.15 * one.capacity_rps)))
+            self._measure(one.template.id, one, size, one.capacity_rps, quick)
+
+    def _measure(
+        self, j: str, source: Screened | Frontier, size: int, guess_rps: float, effort: Effort
+    ) -> None:
+        frontier = measure_frontier(
+            self.study, source.template, self.problem.policies.router, size, guess_rps, effort
+        )
+        if frontier is not None:
+            self.beliefs.frontiers[j] = frontier
+        else:
+            self.beliefs.frontiers.pop(j, None)
+
+    def _measure_finely(self, j: str, size: int) -> None:
+        self.clock.check()
+        self.tell(f"measuring {j} in a pool of {size}")
+        guess = self.beliefs.capacity(j)
+        self.beliefs.correction.pop(j, None)
+        self.beliefs.fine.add((j, size))
+        self._measure(j, self.beliefs.frontiers[j], size, guess, self.effort)
+
+    # -- judging ----------------------------------------------------------------------------
+
+    def judge(self, fleet: Fleet) -> Judgement:
+        """Simulate a fleet on draws that no search has seen; remembered."""
+        if fleet.key not in self._judged:
+            self.clock.check()
+            self.tell(f"verifying {', '.join(f'{p.units} x {p.template.id}' for p in fleet.pools)}")
+            self._judged[fleet.key] = judge_fleet(
+                self.study,
+                fleet.for_simulation(self.problem.policies.router),
+                requests=self.effort.verify_requests,
+                limit=self.effort.verify_limit,
+                replications=self.effort.verify_replications,
+                stream=VERIFYING,
+            )
+        return self._judged[fleet.key]
+
+    def judge_one_less(
+        self, fleet: Fleet
+    ) -> tuple[tuple[str, Fleet | None, Judgement | None], ...]:
+        """Simulate the fleet with one unit less of each pool."""
+        believed = self.beliefs.believed()
+        results = []
+        for position, pool in enumerate(fleet.pools):
+            less = with_one_less(fleet, position, believed, self.problem.rates_rps)
+            results.append((pool.template.id, less, self.judge(less) if less else None))
+        return tuple(results)
+
+    # -- the loop ---------------------------------------------------------------------------
+
+    def run(self) -> Refined:
+        """Refine until the chosen fleet keeps its promises as its points said.
+
+        Raises:
+            InfeasibleError: The program has no solution with the points measured.
+            LimitReachedError: The time is over before the first solution.
+        """
+        best: Verified | None = None
+        last: Verified | None = None
+        choice: Choice | None = None
+        early = True
+        try:
+            for _ in range(MOST_ROUNDS):
+                choice = self._solve()
+                fleet = fleet_of_choice(self.problem, self.beliefs.believed(), choice)
+                if self._measured_anew(fleet):
+                    continue
+                last = Verified(fleet, self.judge(fleet))
+                if last.judgement.verdict != "kept":
+                    self._believe_less(fleet, last.judgement)
+                    continue
+                last = replace(last, one_less=self.judge_one_less(fleet))
+                best = self._better(best, last)
+                if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet):
+                    continue
+                early = False
+                break
+        except LimitReachedError:
+            if choice is None:
+                raise
+        assert choice is not None  # the first round sets it or raises
+        return Refined(best, last, choice, self.beliefs.believed(), early)
+
+    def _solve(self) -> Choice:
+        self.clock.check()
+        self.tell("solving the program")
+        return choose(
+            instance_of(self.problem, self.beliefs.believed()),
+            self.problem.objective,
+            time_limit_s=self.clock.left_s,
+            gap=self.problem.gap,
+        )
+
+    def _measured_anew(self, fleet: Fleet) -> bool:
+        """Measure the pools of a fleet at their own size, where that was not done; tell if any."""
+        stale = [p for p in fleet.pools if not self.beliefs.is_fine(p.template.id, p.units)]
+        for pool in stale:
+            self._measure_finely(pool.template.id, pool.units)
+        return bool(stale)
+
+    def _believe_less(self, fleet: Fleet, judgement: Judgement) -> None:
+        """Lower the belief in the pool that failed most, below the load that refuted it."""
+        failed = [w for w, verdict in enumerate(judgement.verdicts) if verdict != "kept"]
+
+        def worst(position: int) -> float:
+            runs = judgement.sample.runs[position]
+            served = [w for w in failed if fleet.pools[position].load_rps[w] > 0]
+            spare = [
+                sum(float(run.attainment[w]) for run in runs) / len(runs) - self.study.promise[w]
+                for w in served
+            ]
+            return min(spare, default=1.0)
+
+        pool = fleet.pools[min(range(len(fleet.pools)), key=worst)]
+        ceiling = min(self.beliefs.capacity(pool.template.id), pool.load_per_unit)
+        self.beliefs.believe(pool.template.id, ceiling * (1 - NUDGE))
+
+    def _smaller_fleet_keeps(self, verified: Verified) -> bool:
+        """Raise the belief in a pool of which one unit less keeps every promise; tell if any.
+
+        Under the other objectives a unit too many may pay for itself, so nothing follows.
+        """
+        if self.problem.objective != "min_cost":
+            return False
+        raised = False
+        for j, less, judgement in verified.one_less:
+            if less is None or judgement is None or judgement.verdict != "kept":
+                continue
+            pool = _pool_of(less, j)
+            if pool is not None and pool.load_per_unit > self.beliefs.capacity(j):
+                self.beliefs.believe(j, pool.load_per_unit * (1 + NUDGE))
+                raised = True
+        return raised
+
+    def _rivals_measured(self, fleet: Fleet) -> bool:
+        """Measure finely the templates that might still beat the fleet; tell if any was.
+
+        A rival is a template whose price per request, by the hopeful end of its coarse interval
+        and without regard to whole units, is below what the fleet pays.
+        """
+        paid = fleet.usd_per_hour / sum(self.problem.rates_rps)
+        rivals = []
+        for j, frontier in self.beliefs.frontiers.items():
+            size = frontier.pool_size
+            if self.beliefs.is_fine(j, size) or any(k == j for k, _ in self.beliefs.fine):
+                continue
+            hopeful = min(frontier.capacity_rps.high, 1.1 * frontier.capacity_rps.value)
+            if frontier.template.build.usd_per_hour / hopeful < paid:
+                rivals.append((j, size))
+        for j, size in rivals:
+            self._measure_finely(j, size)
+        return bool(rivals)
+
+    def _better(self, best: Verified | None, one: Verified) -> Verified:
+        if best is None:
+            return one
+        if self.problem.objective == "min_cost":
+            return one if one.fleet.usd_per_hour < best.fleet.usd_per_hour else best
+        if self.problem.objective == "max_goodput":
+            return one if one.goodput_rps > best.goodput_rps else best
+        return one if one.requests_per_usd > best.requests_per_usd else best
+
+
+def _pool_of(fleet: Fleet, j: str) -> PoolChoice | None:
+    return next((p for p in fleet.pools if p.template.id == j), None)
