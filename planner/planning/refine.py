@@ -218,7 +218,7 @@ class Refinement:
                     continue
                 early = False
                 break
-        except LimitReachedError:
+        except (LimitReachedError, KeyboardInterrupt):
             if choice is None:
                 raise
         assert choice is not None  # the first round sets it or raises
@@ -285,7 +285,7 @@ class Refinement:
         rivals = []
         for j, frontier in self.beliefs.frontiers.items():
             size = frontier.pool_size
-            if self.beliefs.is_fine(j, size) or any(k == j for k, _ in self.beliefs.fine):
+            if any(k == j for k, _ in self.beliefs.fine):
                 continue
             hopeful = min(frontier.capacity_rps.high, 1.1 * frontier.capacity_rps.value)
             if frontier.template.build.usd_per_hour / hopeful < paid:

@@ -1,0 +1,145 @@
+"""From a scenario to a plan: the whole way, one stage after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planner.candidates.enumerate import enumerate_builds
+from planner.candidates.screen import Screened, screen
+from planner.candidates.serve import templates_of
+from planner.catalogue import Catalogue
+from planner.errors import LimitReachedError
+from planner.milp import NoFleetError
+from planner.planning.clock import Clock
+from planner.planning.document import Answer, plan_document
+from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
+from planner.planning.refine import Refined, Refinement
+from planner.planning.sweep import sweep_demand
+from planner.problem.resolve import Problem, resolve
+from planner.simulation.draw import Draws
+from planner.simulation.effort import Effort, default_effort
+from planner.simulation.fleet import Study
+from planner.simulation.meter import Meter
+from planner.simulation.pool import Deadlines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.candidates.template import Removed, Template
+    from planner.fleet import FleetPlan
+    from planner.scenario.load import LoadedScenario
+
+
+def plan_scenario(
+    loaded: LoadedScenario,
+    *,
+    created: str | None = None,
+    progress: Callable[[str], None] | None = None,
+    catalogue: Catalogue | None = None,
+    effort: Effort | None = None,
+) -> FleetPlan:
+    """Find the best fleet for a scenario, verify it by simulation, and say what is known of it.
+
+    An infeasible scenario gives a plan document too, with status ``infeasible`` and the reasons;
+    so does one for which no plan was found in time (``unknown``).
+
+    Args:
+        loaded: The scenario.
+        created: Date or other text to write into the plan.
+        progress: Told what is being done, in a few words.
+        catalogue: Facts; the shipped ones if left out.
+        effort: How much to simulate; what suits the kernel if left out.
+
+    Raises:
+        InputError: The scenario names what does not exist or cannot be read.
+    """
+    catalogue = catalogue or Catalogue()
+    tell = progress or (lambda _: None)
+    problem = resolve(loaded, catalogue)
+    clock = Clock(problem.time_limit_s)
+    study = study_of(problem)
+    effort = effort or default_effort()
+    answer = Answer(loaded, problem, study, catalogue, created, effort)
+    try:
+        return _plan(answer, clock, tell)
+    except (LimitReachedError, KeyboardInterrupt):
+        return infeasible_plan(answer, "unknown", ())
+
+
+def study_of(problem: Problem) -> Study:
+    """Return what all simulations of a problem share."""
+    deadlines = Deadlines(
+        ttft_ps=np.array([round(d.slo.ttft * 1e12) for d in problem.demands], np.int64),
+        tpot_ps=np.array([round(d.slo.tpot * 1e12) for d in problem.demands], np.int64),
+        context_tokens=np.array([d.llm.max_context for d in problem.demands], np.int64),
+    )
+    laws = tuple(d.lengths for d in problem.demands)
+    promise = tuple(d.slo.attainment for d in problem.demands)
+    return Study(Draws(laws, problem.seed), deadlines, promise, Meter())
+
+
+def _plan(answer: Answer, clock: Clock, tell: Callable[[str], None]) -> FleetPlan:
+    problem, study = answer.problem, answer.study
+    tell("listing candidates")
+    builds, left_out = enumerate_builds(problem, answer.catalogue)
+    groups, barriers = templates_of(problem, study, builds)
+    left_out += [barrier.removed for barrier in barriers]
+    unserved = _unserved(problem, groups)
+    if unserved:
+        reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
+        return infeasible_plan(answer, "infeasible", reasons, left_out)
+    screened, removed = _screen(answer, groups, clock, tell)
+    left_out += removed
+    unserved = _unserved(problem, {s.template.serves: [s.template] for s in screened})
+    if unserved:
+        reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
+        return infeasible_plan(answer, "infeasible", reasons, left_out)
+    refinement = Refinement(problem, study, answer.effort, clock, tell)
+    refinement.measure_all(screened)
+    try:
+        refined = refinement.run()
+    except NoFleetError as error:
+        return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
+    return _finish(answer, refined, screened, left_out, clock, tell)
+
+
+def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
+    served = {w for serves, templates in groups.items() if templates for w in serves}
+    return [w for w in range(len(problem.demands)) if w not in served]
+
+
+def _screen(
+    answer: Answer,
+    groups: dict[tuple[int, ...], list[Template]],
+    clock: Clock,
+    tell: Callable[[str], None],
+) -> tuple[list[Screened], list[Removed]]:
+    problem = answer.problem
+    tpot_s = [d.slo.tpot for d in problem.demands]
+    kept: list[Screened] = []
+    removed: list[Removed] = []
+    for serves, templates in sorted(groups.items()):
+        clock.check()
+        tell(f"screening {len(templates)} templates for {templates[0].label}")
+        best, rest = screen(answer.study, templates, tpot_s, problem.policies.router, answer.effort)
+        kept += best
+        removed += rest
+    return kept, removed
+
+
+def _finish(
+    answer: Answer,
+    refined: Refined,
+    screened: list[Screened],
+    left_out: list[Removed],
+    clock: Clock,
+    tell: Callable[[str], None],
+) -> FleetPlan:
+    shown = refined.best or refined.last
+    if shown is None:
+        return infeasible_plan(answer, "unknown", (), left_out)
+    tell("sweeping the demand")
+    sweep = sweep_demand(answer.study, shown.fleet, answer.problem.policies.router, answer.effort)
+    return plan_document(answer, refined, shown, sweep, screened, left_out)

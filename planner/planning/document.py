@@ -1,0 +1,382 @@
+"""The plan document: every number of the answer in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planner.candidates.serve import longest_requests
+from planner.fleet import (
+    BillLine,
+    CurveNote,
+    DemandPoint,
+    EffectiveScenario,
+    Evidence,
+    FleetPlan,
+    Interval,
+    ObjectiveValue,
+    OneLess,
+    Pool,
+    Quantiles,
+    RoutingShare,
+    SupplyLine,
+    Totals,
+    WorkloadResult,
+)
+from planner.kernels import COMPILED
+from planner.planning.reasons import decisions, limit_uses, rejections
+from planner.simulation.fleet import verdict_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.candidates.screen import Screened
+    from planner.candidates.template import Removed
+    from planner.catalogue import Catalogue
+    from planner.planning.fleet import Fleet, PoolChoice
+    from planner.planning.refine import Refined, Verified
+    from planner.problem.resolve import Problem
+    from planner.scenario.load import LoadedScenario
+    from planner.simulation.effort import Effort
+    from planner.simulation.fleet import FleetSample, Study
+    from planner.simulation.interval import Estimate
+    from planner.simulation.pool import PoolRun
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What every document of one answer needs."""
+
+    loaded: LoadedScenario
+    problem: Problem
+    study: Study
+    catalogue: Catalogue
+    created: str | None
+    effort: Effort
+
+
+def planner_version() -> str:
+    """Return the version of the installed distribution, or ``unknown``."""
+    try:
+        return version("goodput-planner")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def effective_scenario(answer: Answer) -> EffectiveScenario:
+    """Return the scenario as it was answered, each value with its origin."""
+    loaded = answer.loaded
+    return EffectiveScenario(
+        document=loaded.scenario.model_dump(mode="json", exclude_none=True),
+        origins=loaded.origins(),
+    )
+
+
+def plan_document(
+    answer: Answer,
+    refined: Refined,
+    shown: Verified,
+    sweep: Sequence[tuple[float, FleetSample]],
+    screened: Sequence[Screened],
+    left_out: Sequence[Removed],
+) -> FleetPlan:
+    """Write the plan of a fleet that was found and simulated."""
+    problem = answer.problem
+    verified = shown is refined.best
+    workloads = _workloads(answer, shown)
+    return FleetPlan(
+        planner_version=planner_version(),
+        seed=problem.seed,
+        created=answer.created,
+        scenario=effective_scenario(answer),
+        status="optimal" if _is_optimal(refined, verified) else "feasible",
+        objective=_objective(problem, refined, shown),
+        totals=_totals(answer, shown),
+        pools=tuple(
+            _pool(answer, pool, runs)
+            for pool, runs in zip(shown.fleet.pools, shown.judgement.sample.runs, strict=True)
+        ),
+        workloads=workloads,
+        supply=_supply(problem, shown.fleet),
+        bill=_bill(shown.fleet),
+        decisions=decisions(answer, refined, shown),
+        rejected=rejections(problem, refined, shown.fleet, screened, left_out),
+        limits=limit_uses(problem, refined, shown.fleet),
+        evidence=Evidence(
+            verified=verified,
+            seeds=tuple(range(answer.effort.verify_replications)),
+            requests=answer.study.meter.requests,
+            one_less=_one_less(answer, shown),
+            demand_sweep=tuple(
+                DemandPoint(multiple=multiple, attainment=_by_workload(answer, s.intervals()))
+                for multiple, s in sweep
+            ),
+            candidates=len(screened) + len(left_out),
+            proof_covers=_proof_covers(refined),
+            notes=_notes(answer, refined, shown, sweep),
+        ),
+    )
+
+
+def _is_optimal(refined: Refined, verified: bool) -> bool:
+    return verified and not refined.ended_early and refined.choice.status == "optimal"
+
+
+def interval(estimate: Estimate) -> Interval:
+    """Write an estimate as a document."""
+    return Interval(value=estimate.value, low=estimate.low, high=estimate.high)
+
+
+def _by_workload(answer: Answer, estimates: Sequence[Estimate]) -> dict[str, Interval]:
+    names = [d.id for d in answer.problem.demands]
+    return {name: interval(e) for name, e in zip(names, estimates, strict=True)}
+
+
+def _objective(problem: Problem, refined: Refined, shown: Verified) -> ObjectiveValue:
+    """State the value that the simulation showed, beside what the points say cannot be beaten."""
+    choice = refined.choice
+    if problem.objective == "min_cost":
+        value = shown.fleet.usd_per_hour
+        bound = min(choice.bound, value)
+    else:
+        per_dollar = problem.objective == "max_goodput_per_usd"
+        value = shown.requests_per_usd if per_dollar else shown.goodput_rps
+        bound = max(choice.bound * (3600 if per_dollar else 1), value)
+    return ObjectiveValue(
+        name=problem.objective, value=value, bound=bound, gap=abs(bound - value) / value
+    )
+
+
+def _totals(answer: Answer, shown: Verified) -> Totals:
+    fleet, problem = shown.fleet, answer.problem
+    offered = sum(problem.rates_rps)
+    goodput, cost = shown.goodput_rps, fleet.usd_per_hour
+    power = [_power_w(answer, pool) for pool in fleet.pools]
+    return Totals(
+        offered_rps=offered,
+        goodput_rps=goodput,
+        attainment=goodput / offered,
+        cost_usd_per_hour=cost,
+        usd_per_thousand_compliant=cost / 3.6 / goodput if goodput else None,
+        compliant_requests_per_usd=goodput * 3600 / cost if cost else None,
+        accelerators=sum(p.units * p.template.build.tp_degree for p in fleet.pools),
+        nodes=None,
+        power_w=sum(p for p in power if p is not None) if None not in power else None,
+        mfu=_fleet_mfu(answer, fleet),
+    )
+
+
+def _power_w(answer: Answer, pool: PoolChoice) -> float | None:
+    board = pool.template.build.curve.accelerator.board_power
+    return None if board is None else board * pool.units * pool.template.build.tp_degree
+
+
+def _flops(answer: Answer, pool: PoolChoice) -> tuple[float, float] | None:
+    """Return model FLOP/s that a pool achieves, and the dense peak of its accelerators.
+
+    Two FLOP per active parameter and token, prompt and output; attention is not counted.
+    """
+    build = pool.template.build
+    peak = build.curve.accelerator.peak(build.precision)
+    active = build.curve.llm.params_active_b
+    if peak is None or active is None:
+        return None
+    tokens = 0.0
+    for w, load in enumerate(pool.load_rps):
+        if load > 0:
+            only = tuple(float(v == w) for v in range(len(pool.load_rps)))
+            draw = answer.study.draws.get(only, 4_000, 0, 0)
+            tokens += load * float(draw.prompt.mean() + draw.output.mean() - 1)
+    return tokens * 2 * active * 1e9, peak * pool.units * build.tp_degree
+
+
+def _fleet_mfu(answer: Answer, fleet: Fleet) -> float | None:
+    pairs = [_flops(answer, pool) for pool in fleet.pools]
+    known = [pair for pair in pairs if pair is not None]
+    if len(known) < len(pairs):
+        return None
+    return sum(done for done, _ in known) / sum(peak for _, peak in known)
+
+
+def _pool(answer: Answer, pool: PoolChoice, runs: Sequence[PoolRun]) -> Pool:
+    build, policies = pool.template.build, answer.problem.policies
+    curve = build.curve
+    longest = max(longest_requests(answer.problem)[w] for w in pool.template.serves)
+    flops = _flops(answer, pool)
+    return Pool(
+        id=pool.template.id,
+        model=build.model,
+        role="colocated",
+        group=None,
+        accelerator=build.accelerator,
+        tp_degree=build.tp_degree,
+        pp_degree=1,
+        ep_degree=curve.layout.ep_degree,
+        dp_degree=1,
+        replicas=pool.units,
+        domain=None,
+        link_class=None,
+        precision=build.precision,
+        kv_dtype=curve.kv_dtype,
+        engine=f"{build.engine} {curve.engine_version}",
+        max_model_len=longest,
+        memory_utilisation=policies.memory_utilisation,
+        block_size=policies.block_size,
+        prefix_caching=False,
+        chunked_prefill=True,
+        max_num_seqs=build.max_num_seqs,
+        max_num_batched_tokens=build.max_num_batched_tokens,
+        scheduling_policy="fcfs",
+        admission_limit_rps=None,
+        router=policies.router,
+        kv_tokens=build.kv_tokens,
+        offered_rps=sum(pool.load_rps),
+        busy_share=sum(run.busy_share for run in runs) / len(runs),
+        mfu=flops[0] / flops[1] if flops else None,
+        curve=CurveNote(
+            id=curve.id,
+            source=curve.source,
+            extrapolated=curve.extrapolates(build.max_num_batched_tokens, longest),
+            relative_error=curve.relative_error.mean,
+            caveat=curve.caveat,
+        ),
+    )
+
+
+def _workloads(answer: Answer, shown: Verified) -> tuple[WorkloadResult, ...]:
+    results = []
+    for w, demand in enumerate(answer.problem.demands):
+        estimate = shown.judgement.intervals[w]
+        ttft, tpot = _latencies(shown, w)
+        results.append(
+            WorkloadResult(
+                id=demand.id,
+                offered_rps=demand.rate_rps,
+                goodput_rps=demand.rate_rps * estimate.value,
+                attainment=interval(estimate),
+                promise=demand.slo.attainment,
+                verdict=shown.judgement.verdicts[w],
+                ttft_s=_quantiles(ttft),
+                tpot_s=_quantiles(tpot),
+                misses=None,
+                routing=tuple(
+                    RoutingShare(pool=p.template.id, share=p.load_rps[w] / demand.rate_rps)
+                    for p in shown.fleet.pools
+                    if p.load_rps[w] > 0
+                ),
+            )
+        )
+    return tuple(results)
+
+
+def _latencies(shown: Verified, w: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gather latencies of a workload over pools and replications, in seconds."""
+    pairs = [
+        run.latencies_s(w)
+        for pool, runs in zip(shown.fleet.pools, shown.judgement.sample.runs, strict=True)
+        for run in runs
+        if pool.load_rps[w] > 0
+    ]
+    return np.concatenate([t for t, _ in pairs]), np.concatenate([t for _, t in pairs])
+
+
+def _quantiles(values: np.ndarray) -> Quantiles:
+    if values.size == 0:
+        return Quantiles(p50=0.0, p90=0.0, p95=0.0, p99=0.0)
+    p50, p90, p95, p99 = np.quantile(values, (0.5, 0.9, 0.95, 0.99)).tolist()
+    return Quantiles(p50=p50, p90=p90, p95=p95, p99=p99)
+
+
+def _supply(problem: Problem, fleet: Fleet) -> tuple[SupplyLine, ...]:
+    lines = []
+    for supply in problem.supplies:
+        name = supply.accelerator.id
+        count = sum(
+            p.units * p.template.build.tp_degree
+            for p in fleet.pools
+            if p.template.build.accelerator == name
+        )
+        if count:
+            lines.append(
+                SupplyLine(
+                    accelerator=name,
+                    domain=None,
+                    term=supply.term,
+                    count=count,
+                    usd_per_hour=count * supply.usd_per_hour,
+                    price_source=supply.price_source,
+                )
+            )
+    return tuple(lines)
+
+
+def _bill(fleet: Fleet) -> tuple[BillLine, ...]:
+    return tuple(
+        BillLine(
+            item=f"{p.units} x {p.template.id}: {p.units * p.template.build.tp_degree}"
+            f" {p.template.build.accelerator}",
+            usd_per_hour=p.units * p.template.build.usd_per_hour,
+        )
+        for p in fleet.pools
+    )
+
+
+def _one_less(answer: Answer, shown: Verified) -> tuple[OneLess, ...]:
+    lines = []
+    for pool, _, judgement in shown.one_less:
+        if judgement is None:
+            lines.append(OneLess(pool=pool, attainment={}, verdict="broken"))
+        else:
+            lines.append(
+                OneLess(
+                    pool=pool,
+                    attainment=_by_workload(answer, judgement.intervals),
+                    verdict=judgement.verdict,
+                )
+            )
+    return tuple(lines)
+
+
+def _proof_covers(refined: Refined) -> str:
+    templates = len(refined.frontiers)
+    points = sum(len(f.points) for f in refined.frontiers.values())
+    return (
+        f"the best of all fleets of {templates} templates at {points} operating points, as"
+        " simulated from their curves; not curve error, not templates that were left out, not"
+        " demand other than stated"
+    )
+
+
+def _notes(
+    answer: Answer,
+    refined: Refined,
+    shown: Verified,
+    sweep: Sequence[tuple[float, FleetSample]],
+) -> tuple[str, ...]:
+    notes = []
+    if refined.ended_early:
+        notes.append("a limit ended the search before promise and evidence agreed")
+    if shown is not refined.best:
+        notes.append("no fleet was found whose every promise is kept; this one is the last tried")
+    if not COMPILED:
+        notes.append("simulated in plain Python: fewer requests, wider intervals")
+    for multiple, sample in sweep:
+        if any(sample.unstable()):
+            notes.append(
+                f"at {multiple:g} times the demand the backlog grows without end; the attainment"
+                " there is what the simulated span gave"
+            )
+    promises = answer.study.promise
+    broken = [
+        f"{multiple:g}"
+        for multiple, sample in sweep
+        if any(
+            verdict_of(i, p) == "broken" for i, p in zip(sample.intervals(), promises, strict=True)
+        )
+    ]
+    if broken:
+        notes.append(f"a promise is broken at {broken[0]} times the demand")
+    return tuple(notes)

@@ -1,0 +1,216 @@
+"""Why there is no plan: the physical reason first, then what would make one possible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from planner.fleet import Evidence, FleetPlan, Infeasibility, ObjectiveValue, Rejected
+from planner.planning.document import effective_scenario, planner_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.candidates.serve import Barrier
+    from planner.candidates.template import Build, Removed
+    from planner.milp import NoFleetError
+    from planner.milp.relax import Shortfall
+    from planner.planning.document import Answer
+    from planner.problem.resolve import Demand, Problem
+    from planner.simulation.fleet import Study
+
+
+def infeasible_plan(
+    answer: Answer,
+    status: Literal["infeasible", "unknown"],
+    reasons: Sequence[Infeasibility],
+    left_out: Sequence[Removed] = (),
+) -> FleetPlan:
+    """Write the document of a question that has no plan, or none yet."""
+    what = "the time limit passed, or the work was interrupted, before any fleet was found"
+    return FleetPlan(
+        planner_version=planner_version(),
+        seed=answer.problem.seed,
+        created=answer.created,
+        scenario=effective_scenario(answer),
+        status=status,
+        objective=ObjectiveValue(name=answer.problem.objective, value=None, bound=None, gap=None),
+        totals=None,
+        pools=(),
+        workloads=(),
+        supply=(),
+        bill=(),
+        decisions=(),
+        rejected=tuple(
+            Rejected(template=r.name, reason=r.reason, numbers=r.numbers) for r in left_out
+        ),
+        limits=(),
+        evidence=Evidence(
+            verified=False,
+            seeds=(),
+            requests=answer.study.meter.requests,
+            one_less=(),
+            demand_sweep=(),
+            candidates=len(left_out),
+            proof_covers="nothing: there is no plan",
+            notes=(what,) if status == "unknown" else (),
+        ),
+        infeasibility=tuple(reasons),
+    )
+
+
+def explain_barriers(
+    problem: Problem,
+    study: Study,
+    unserved: Sequence[int],
+    builds: Sequence[Build],
+    barriers: Sequence[Barrier],
+    left_out: Sequence[Removed],
+) -> tuple[Infeasibility, ...]:
+    """Say for each workload that nothing can serve what stands in its way."""
+    reasons: list[Infeasibility] = []
+    for w in unserved:
+        demand = problem.demands[w]
+        own = [b for b in barriers if b.workload == w]
+        slow = [b for b in own if b.kind == "deadline"]
+        if slow:
+            reasons += _too_slow(study, demand, w, slow)
+        elif own:
+            reasons.append(_too_long(demand, own))
+        elif any(b.model == demand.model and b.precision in demand.precisions for b in builds):
+            reasons.append(_no_load(demand, left_out))
+        else:
+            reasons.append(_no_build(demand, left_out))
+    return tuple(reasons)
+
+
+def _too_slow(study: Study, demand: Demand, w: int, slow: Sequence[Barrier]) -> list[Infeasibility]:
+    """Name the deadline that even an empty replica misses, with the best that is reachable."""
+    reasons = []
+    only = tuple(float(v == w) for v in range(len(study.promise)))
+    prompts = study.draws.get(only, 4_000, 0, 0).prompt
+    tokens = float(np.quantile(prompts, demand.slo.attainment))
+    reached = [(b.build, b.reached) for b in slow if b.reached is not None]
+    build, best = min(reached, key=lambda pair: pair[1].ttft_at_promise_s)
+    if best.ttft_at_promise_s > demand.slo.ttft:
+        needs = _ms(best.ttft_at_promise_s)
+        where = f"{build.accelerator} tp{build.tp_degree}"
+        reasons.append(
+            Infeasibility(
+                limit=f"{demand.id}: ttft",
+                has=_ms(demand.slo.ttft),
+                needs=needs,
+                fastest_reachable=(
+                    f"the fastest isolated prefill of {tokens:,.0f} tokens takes {needs} on {where}"
+                ),
+                remedy=(
+                    f"a ttft of at least {needs}, shorter prompts or a cached prefix, a higher"
+                    " tensor-parallel degree or a faster accelerator; further copies of the same"
+                    " cannot help"
+                ),
+            )
+        )
+    build, best = min(reached, key=lambda pair: pair[1].tpot_at_promise_s)
+    if best.tpot_at_promise_s > demand.slo.tpot:
+        needs = _ms(best.tpot_at_promise_s)
+        where = f"{build.accelerator} tp{build.tp_degree}"
+        reasons.append(
+            Infeasibility(
+                limit=f"{demand.id}: tpot",
+                has=_ms(demand.slo.tpot),
+                needs=needs,
+                fastest_reachable=f"a lone request's output token takes {needs} on {where}",
+                remedy=(
+                    f"a tpot of at least {needs}, a higher tensor-parallel degree, a faster"
+                    " accelerator or fewer bits; further copies of the same cannot help"
+                ),
+            )
+        )
+    if not reasons:
+        build, best = max(reached, key=lambda pair: pair[1].attainment)
+        reasons.append(
+            Infeasibility(
+                limit=f"{demand.id}: ttft and tpot together",
+                has=f"{demand.slo.attainment:.1%} promised",
+                needs=f"{best.attainment:.1%} in an empty replica at best",
+                fastest_reachable=f"{build.accelerator} tp{build.tp_degree}",
+                remedy=(
+                    f"an attainment of at most {best.attainment:.4f}, or looser deadlines; further"
+                    " copies of the same cannot help"
+                ),
+            )
+        )
+    return reasons
+
+
+def _too_long(demand: Demand, own: Sequence[Barrier]) -> Infeasibility:
+    best = max(own, key=lambda b: b.build.kv_tokens)
+    longest = best.removed.numbers["longest_request_tokens"]
+    return Infeasibility(
+        limit=f"{demand.id}: memory",
+        has=f"{best.build.kv_tokens:,} tokens of KV cache at most, on {best.build.hardware}",
+        needs=f"{longest:,.0f} tokens for the longest request",
+        fastest_reachable="none",
+        remedy=(
+            f"requests of at most {best.build.kv_tokens:,} tokens, a higher tensor-parallel degree,"
+            " fewer max_num_batched_tokens or a higher memory_utilisation"
+        ),
+    )
+
+
+def _no_load(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
+    why = "; ".join(sorted({r.reason for r in left_out if r.name.endswith(f"@{demand.id}")})[:3])
+    return Infeasibility(
+        limit=f"{demand.id}: deadlines",
+        has="no template keeps the promise at any load",
+        needs=why or "a template that does",
+        fastest_reachable="none",
+        remedy="looser deadlines, a lower attainment, larger max_num_seqs, or more memory",
+    )
+
+
+def _no_build(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
+    lines = [f"{r.name}: {r.reason}" for r in left_out if "@" not in r.name]
+    shown = "; ".join(lines[:6]) + (f"; and {len(lines) - 6} more" if len(lines) > 6 else "")
+    precisions = "/".join(demand.precisions)
+    return Infeasibility(
+        limit=f"{demand.id}: {demand.llm.id} in {precisions}",
+        has="no way to build a replica",
+        needs=shown or "an accelerator with a curve for this model",
+        fastest_reachable="none",
+        remedy=(
+            "offer an accelerator with more memory, allow a higher tp_degree, accept another"
+            " precision, or see `planner catalogue curves`"
+        ),
+    )
+
+
+def explain_limits(problem: Problem, error: NoFleetError) -> tuple[Infeasibility, ...]:
+    """Say which limits are in the way, and how far each alone would have to give."""
+    found = [_limit(problem, s, "raise it alone to this") for s in error.alone]
+    if not found:
+        found = [_limit(problem, s, "raise all of these together") for s in error.together]
+    return tuple(found)
+
+
+def _limit(problem: Problem, short: Shortfall, remedy: str) -> Infeasibility:
+    names = {
+        "accelerators_are_held": "stock of {}",
+        "budget_is_kept": "limits.budget",
+        "the_promise_is_kept": "{}: slo.attainment",
+    }
+    pattern = names.get(short.family, short.family + " {}")
+    if short.family == "the_promise_is_kept":
+        remedy = "lower it alone to this share of the demand"
+    return Infeasibility(
+        limit=pattern.format(",".join(short.index)).strip(),
+        has=f"{short.limit:,.4g} {short.unit}",
+        needs=f"{short.needs:,.4g} {short.unit}",
+        fastest_reachable="none",
+        remedy=remedy,
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.4g} ms"

@@ -1,0 +1,220 @@
+"""Why this fleet: decisions with their numbers, and every template that is not in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.errors import InfeasibleError, LimitReachedError
+from planner.fleet import Decision, LimitUse, Rejected
+from planner.milp import choose, relaxation_prices, resolve_prices
+from planner.planning.program import instance_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.candidates.frontier import Frontier
+    from planner.candidates.screen import Screened
+    from planner.candidates.template import Removed
+    from planner.planning.document import Answer
+    from planner.planning.fleet import Fleet
+    from planner.planning.refine import Refined, Verified
+    from planner.problem.resolve import Problem
+
+
+def cost_of_only(problem: Problem, frontiers: dict[str, Frontier]) -> float | None:
+    """Return the least cost, USD/h, of a fleet of some templates only; None if there is none."""
+    if not frontiers:
+        return None
+    try:
+        found = choose(instance_of(problem, frontiers), "min_cost", time_limit_s=5.0, gap=1e-3)
+    except (InfeasibleError, LimitReachedError):
+        return None
+    return found.cost_usd_per_hour
+
+
+def decisions(answer: Answer, refined: Refined, shown: Verified) -> tuple[Decision, ...]:
+    """Say what was decided between, and what each alternative would cost."""
+    return (
+        *_which_accelerator(answer.problem, refined, shown),
+        *_shared_or_segregated(answer.problem, refined, shown),
+        *_does_the_last_unit_pay(answer.problem, shown),
+    )
+
+
+def _which_accelerator(problem: Problem, refined: Refined, shown: Verified) -> tuple[Decision, ...]:
+    if len(problem.supplies) < 2:
+        return ()
+    used = sorted({p.template.build.accelerator for p in shown.fleet.pools})
+    cost = shown.fleet.usd_per_hour
+    numbers = {"usd_per_hour": cost}
+    words = []
+    for supply in problem.supplies:
+        name = supply.accelerator.id
+        if used == [name]:
+            continue
+        only = {j: f for j, f in refined.frontiers.items() if f.template.build.accelerator == name}
+        alone = cost_of_only(problem, only)
+        if alone is None:
+            words.append(f"{name} alone cannot serve everything within the limits")
+        else:
+            numbers[f"usd_per_hour_on_{name}_alone"] = alone
+            words.append(f"{name} alone costs {alone:.2f} USD/h ({alone / cost - 1:+.0%})")
+    return (
+        Decision(
+            question="which accelerator",
+            answer=" and ".join(used),
+            because="; ".join(words) + "; by measured operating points",
+            numbers=numbers,
+        ),
+    )
+
+
+def _shared_or_segregated(
+    problem: Problem, refined: Refined, shown: Verified
+) -> tuple[Decision, ...]:
+    groups = {f.template.serves for f in refined.frontiers.values()}
+    if not any(len(g) > 1 for g in groups) or all(len(g) > 1 for g in groups):
+        return ()
+    mixed = any(len(p.template.serves) > 1 for p in shown.fleet.pools)
+    split = all(len(p.template.serves) == 1 for p in shown.fleet.pools)
+    other = {j: f for j, f in refined.frontiers.items() if (len(f.template.serves) == 1) == mixed}
+    cost, alternative = shown.fleet.usd_per_hour, cost_of_only(problem, other)
+    word = "segregated" if mixed else "shared"
+    if alternative is None:
+        because = f"{word} pools alone cannot serve everything within the limits"
+        numbers = {"usd_per_hour": cost}
+    else:
+        because = f"{word} pools alone cost {alternative:.2f} USD/h ({alternative / cost - 1:+.0%})"
+        numbers = {"usd_per_hour": cost, f"usd_per_hour_{word}": alternative}
+    answer = "segregated" if split else "shared" if mixed else "both"
+    return (
+        Decision(
+            question="do workloads share replicas",
+            answer=answer,
+            because=because,
+            numbers=numbers,
+        ),
+    )
+
+
+def _does_the_last_unit_pay(problem: Problem, shown: Verified) -> tuple[Decision, ...]:
+    """Explain a unit without which every promise would still be kept."""
+    found = []
+    for pool, less, judgement in shown.one_less:
+        if less is None or judgement is None or judgement.verdict != "kept":
+            continue
+        goodput = sum(
+            rate * i.value for rate, i in zip(problem.rates_rps, judgement.intervals, strict=True)
+        )
+        smaller = goodput * 3600 / less.usd_per_hour
+        found.append(
+            Decision(
+                question=f"does the last unit of {pool} pay",
+                answer="yes" if shown.requests_per_usd >= smaller else "no",
+                because=(
+                    f"without it every promise is kept too, at {smaller:,.0f} instead of"
+                    f" {shown.requests_per_usd:,.0f} compliant requests per dollar"
+                    f" (objective: {problem.objective})"
+                ),
+                numbers={
+                    "compliant_requests_per_usd": shown.requests_per_usd,
+                    "compliant_requests_per_usd_without": smaller,
+                },
+            )
+        )
+    return tuple(found)
+
+
+def rejections(
+    problem: Problem,
+    refined: Refined,
+    fleet: Fleet,
+    screened: Sequence[Screened],
+    left_out: Sequence[Removed],
+) -> tuple[Rejected, ...]:
+    """List every template that is not in the fleet, the nearest rivals first."""
+    chosen = {p.template.id for p in fleet.pools}
+    cost = fleet.usd_per_hour
+    rivals = []
+    for one in screened:
+        j = one.template.id
+        if j in chosen:
+            continue
+        frontier = refined.frontiers.get(j)
+        if frontier is None:
+            rivals.append(
+                (
+                    float("inf"),
+                    Rejected(
+                        template=j, reason="keeps the promise at no load in a pool", numbers={}
+                    ),
+                )
+            )
+            continue
+        build, capacity = frontier.template.build, frontier.capacity_rps
+        usd = build.usd_per_hour / 3.6 / capacity.value
+        numbers = {
+            "usd_per_thousand_at_capacity": usd,
+            "capacity_rps": capacity.value,
+            "capacity_rps_low": capacity.low,
+            "capacity_rps_high": capacity.high,
+            "pool_size": float(frontier.pool_size),
+        }
+        rivals.append(
+            (usd, Rejected(template=j, reason=_why(problem, frontier, cost), numbers=numbers))
+        )
+    rivals.sort(key=lambda pair: pair[0])
+    rest = [Rejected(template=r.name, reason=r.reason, numbers=r.numbers) for r in left_out]
+    return (*(one for _, one in rivals), *rest)
+
+
+def _why(problem: Problem, frontier: Frontier, cost: float) -> str:
+    template = frontier.template
+    served = sum(template.mix_rps)
+    units = -(-served // frontier.capacity_rps.value)
+    price = units * template.build.usd_per_hour
+    if len(template.serves) < len(problem.demands):
+        return (
+            f"serves {template.label} with {units:.0f} units for {price:.2f} USD/h; the program"
+            " found a cheaper way"
+        )
+    if price > cost * 1.0005:
+        return f"needs {units:.0f} units, {price:.2f} USD/h: {price / cost - 1:.0%} dearer"
+    return f"needs {units:.0f} units, {price:.2f} USD/h: no better than the plan"
+
+
+def limit_uses(problem: Problem, refined: Refined, fleet: Fleet) -> tuple[LimitUse, ...]:
+    """List every limit with its use; a limit that is used up has a price."""
+    prices = _limit_prices(problem, refined)
+    uses = []
+    for supply in problem.supplies:
+        if supply.stock is None:
+            continue
+        name = supply.accelerator.id
+        used = sum(
+            p.units * p.template.build.tp_degree
+            for p in fleet.pools
+            if p.template.build.accelerator == name
+        )
+        uses.append(_use(f"stock of {name}", used, supply.stock, prices.get(("C6", name))))
+    budget = problem.budget_usd_per_hour
+    if budget is not None:
+        uses.append(_use("budget", fleet.usd_per_hour, budget, prices.get(("C8", ""))))
+    return tuple(uses)
+
+
+def _use(name: str, used: float, limit: float, price: float | None) -> LimitUse:
+    return LimitUse(
+        name=name, used=float(used), limit=float(limit), shadow_price_usd_per_hour=price
+    )
+
+
+def _limit_prices(problem: Problem, refined: Refined) -> dict[tuple[str, str], float | None]:
+    """Price limits by solving again for min_cost, else by the duals of the relaxation."""
+    data = instance_of(problem, refined.frontiers)
+    priced = resolve_prices if problem.objective == "min_cost" else relaxation_prices
+    try:
+        prices = priced(data, refined.choice, time_limit_s=5.0)
+    except LimitReachedError:
+        return {}
+    return {(p.number, ",".join(p.index)): p.usd_per_hour for p in prices}
