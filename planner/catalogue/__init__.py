@@ -3,7 +3,13 @@
 from planner.catalogue.accelerator import Accelerator
 from planner.catalogue.llm import Llm
 from planner.catalogue.load import Catalogue
-from planner.catalogue.tables import LengthCell, LengthHistogram, PricePoint, StepLawRow
+from planner.catalogue.tables import (
+    LengthCell,
+    LengthHistogram,
+    PricePoint,
+    StepLawRow,
+    StepLawSource,
+)
 
 __all__ = [
     "Accelerator",
@@ -13,4 +19,5 @@ __all__ = [
     "Llm",
     "PricePoint",
     "StepLawRow",
+    "StepLawSource",
 ]

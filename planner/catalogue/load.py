@@ -12,6 +12,7 @@ from planner.catalogue.tables import (
     LengthHistogram,
     PricePoint,
     StepLawRow,
+    StepLawSource,
     price_point,
     step_law_row,
 )
@@ -40,6 +41,7 @@ class Catalogue:
         self._folder = shipped("models") if folder is None else folder
         self._documents: dict[tuple[Kind, str], Spec] = {}
         self._laws: dict[str, tuple[StepLawRow, ...]] = {}
+        self._law_source: StepLawSource | None = None
         self._prices: tuple[PricePoint, ...] | None = None
         self._aliases: dict[Kind, dict[str, tuple[str, ...]]] | None = None
 
@@ -133,6 +135,13 @@ class Catalogue:
         if law_id not in rows:
             raise InputError(f"no step law is called {law_id!r}; {nearest(law_id, rows)}")
         return rows[law_id]
+
+    def law_source(self) -> StepLawSource:
+        """Return where the step laws come from and how far they can be trusted."""
+        if self._law_source is None:
+            path = self._folder / "step-laws" / "step-laws.yaml"
+            self._law_source = read_spec(path, StepLawSource)
+        return self._law_source
 
     def prices(
         self,

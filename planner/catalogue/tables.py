@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from planner.errors import InputError
+from planner.spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,7 @@ class StepLawRow:
     gemm: str
     kv: str
     moe: str
+    knots: tuple[int, ...]
     step_s: tuple[float, ...]
     slope_beyond_s_per_token: float
     c_x_s_per_token2: float
@@ -56,6 +58,13 @@ class StepLawRow:
     memory_fraction: float
     memory_fraction_of: str
     kv_tokens: int | None
+
+    @property
+    def degrees(self) -> str:
+        """The degrees as the id writes them, such as ``tp1.dp8.ep8``."""
+        return self.id.removeprefix(f"{self.model}.{self.precision}.{self.accelerator}.").split(
+            ".", 1
+        )[1]
 
     @property
     def kv_dtype(self) -> str:
@@ -84,6 +93,7 @@ def step_law_row(model: str, cells: Mapping[str, str]) -> StepLawRow:
         gemm=cells["gemm"],
         kv=cells["kv"],
         moe=cells["moe"],
+        knots=KNOTS,
         step_s=tuple(float(cells[f"step_{n}_s"]) for n in KNOTS),
         slope_beyond_s_per_token=float(cells["slope_beyond_s_per_token"]),
         c_x_s_per_token2=float(cells["c_x_s_per_token2"]),
@@ -105,6 +115,52 @@ def step_law_row(model: str, cells: Mapping[str, str]) -> StepLawRow:
         memory_fraction_of=cells["memory_fraction_of"],
         kv_tokens=int(cells["kv_tokens"]) if cells["kv_tokens"] else None,
     )
+
+
+class Reach(Spec):
+    """The largest step and context that the source of step laws measured."""
+
+    tokens: int
+    context: int
+
+
+class StepLawSource(Spec):
+    """Where all step laws of the catalogue come from, and how far they can be trusted."""
+
+    format_version: Literal["1.0"] = "1.0"
+
+    what: str
+    """The law in words."""
+
+    kind: str
+    """Kind of evidence, as plans print it."""
+
+    serving_tpot_error_median: float
+    """Share by which the source's TPOT is off real serving runs, at the median."""
+
+    serving_tpot_error_says: str
+    """The same in words."""
+
+    reach: Reach
+    """Beyond it the source itself extrapolates."""
+
+    reach_says: str
+    """What that means."""
+
+    columns: dict[str, str]
+    """Meaning and unit of every column."""
+
+    left_out: str
+    """What the source holds and the tables do not, and why."""
+
+    source: str
+    """Project and version."""
+
+    licence: str
+    """Its licence."""
+
+    attribution: str
+    """Notice to keep with every copy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,122 @@
+"""The largest context that a device holds, and what would make it larger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from planner.curves.degrees import tp_degrees_of
+from planner.curves.memory import (
+    DEFAULTS,
+    ONE_DEVICE,
+    KvRoom,
+    Layout,
+    Settings,
+    generic_reserve,
+    kv_bytes_of_sequence,
+    kv_room,
+)
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.catalogue import Accelerator, Llm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A way to run a model on an accelerator, as far as memory is concerned."""
+
+    llm: Llm
+    accelerator: Accelerator
+    precision: str
+    kv_dtype: str = "bf16"
+    layout: Layout = ONE_DEVICE
+    settings: Settings = DEFAULTS
+
+    def room(self) -> KvRoom:
+        """Return the KV cache that this choice leaves, by the generic memory model."""
+        reserve = generic_reserve(self.llm, self.precision, self.layout, self.settings)
+        return kv_room(
+            self.llm, self.accelerator, reserve, self.layout, self.settings, self.kv_dtype
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One change, and the largest context after it."""
+
+    change: str
+    largest_context: int
+
+
+def largest_context(llm: Llm, room: KvRoom, tp_degree: int = 1, kv_dtype: str = "bf16") -> int:
+    """Return the longest single request, prompt and output, that a rank's cache holds, in tokens.
+
+    At most the model's own limit. Windows of a single long request weigh less than those of
+    many short ones, so this may exceed ``room.kv_tokens``.
+    """
+    budget = room.kv_tokens * room.kv_bytes_per_token
+    low, high = 0, llm.max_context
+    while low < high:
+        middle = (low + high + 1) // 2
+        if kv_bytes_of_sequence(llm, middle, tp_degree, kv_dtype) <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def levers(choice: Choice) -> tuple[Lever, ...]:
+    """Return single changes that would enlarge the largest context, best first."""
+    c = choice
+    now = _reach(c)
+    wider = [tp for tp in tp_degrees_of(c.llm) if tp > c.layout.tp_degree][:1]
+    changes: list[tuple[str, Choice]] = []
+    for tp in wider:
+        layout = replace(c.layout, tp_degree=tp)
+        changes.append((f"tp_degree {tp}", replace(c, layout=layout)))
+    if c.settings.utilisation < 0.95:
+        settings = replace(c.settings, utilisation=0.95)
+        changes.append(("memory_utilisation 0.95", replace(c, settings=settings)))
+    for tokens in (2048, 512):
+        if tokens < c.settings.max_num_batched_tokens:
+            settings = replace(c.settings, max_num_batched_tokens=tokens)
+            changes.append((f"max_num_batched_tokens {tokens}", replace(c, settings=settings)))
+    for seqs in (256, 64):
+        if seqs < c.settings.max_num_seqs:
+            settings = replace(c.settings, max_num_seqs=seqs)
+            changes.append((f"max_num_seqs {seqs}", replace(c, settings=settings)))
+    if c.kv_dtype == "bf16":
+        changes.append(("KV cache in fp8", replace(c, kv_dtype="fp8")))
+    if c.precision == "bf16":
+        changes.append(("weights in fp8", replace(c, precision="fp8")))
+    reached = [Lever(what, _reach(other)) for what, other in changes]
+    return tuple(
+        sorted((x for x in reached if x.largest_context > now), key=lambda x: -x.largest_context)
+    )
+
+
+def check_context(choice: Choice, context: int) -> KvRoom:
+    """Return the room if a request of ``context`` tokens fits.
+
+    Raises:
+        InputError: It does not: says why, the largest context that does, and the levers.
+    """
+    room = choice.room()
+    why = room.why_not(context)
+    if context > choice.llm.max_context:
+        why = f"the model is made for {choice.llm.max_context} tokens at most"
+    if why is None:
+        return room
+    reach = _reach(choice)
+    helps = [f"{x.change} ({x.largest_context} tokens)" for x in levers(choice)[:4]]
+    mend = f"; what helps: {', '.join(helps)}" if helps else ""
+    what = f"{choice.llm.id} on {choice.accelerator.id} tp{choice.layout.tp_degree}"
+    raise InputError(
+        f"{what}: a request of {context} tokens does not fit: {why}; "
+        f"the largest that does has {reach} tokens{mend}"
+    )
+
+
+def _reach(choice: Choice) -> int:
+    return largest_context(choice.llm, choice.room(), choice.layout.tp_degree, choice.kv_dtype)
