@@ -13,6 +13,7 @@ from planner.simulation.pool import PoolSetup
 
 if TYPE_CHECKING:
     from planner.candidates.template import Build, Template
+    from planner.kernels import Router
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Study
     from planner.simulation.interval import Estimate
@@ -60,7 +61,7 @@ class Frontier:
         return replace(self, points=points, capacity_rps=capacity)
 
 
-def setup_of(build: Build, replicas: int, router: str) -> PoolSetup:
+def setup_of(build: Build, replicas: int, router: Router) -> PoolSetup:
     """Return the numbers that the kernel needs for a pool of a build."""
     return PoolSetup(build.law, build.limits, replicas, router)
 
@@ -68,7 +69,7 @@ def setup_of(build: Build, replicas: int, router: str) -> PoolSetup:
 def measure_frontier(
     study: Study,
     template: Template,
-    router: str,
+    router: Router,
     pool_size: int,
     guess_rps: float,
     effort: Effort,

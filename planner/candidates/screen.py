@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from planner.candidates.meanfield import CoarseCapacity
+    from planner.kernels import Router
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Study
 
@@ -26,6 +27,10 @@ MARGIN: Final = 1.15
 """How much dearer per request, by its optimistic bound, a template must be to be left out."""
 FEW_PER_ACCELERATOR: Final = 2
 """Templates of each accelerator that stay for comparison."""
+CLOSE: Final = 1.5
+"""How much dearer per request, alone in a pool of one, a template may be and go on."""
+POLICIES_PER_HARDWARE: Final = 2
+"""Policies of the same accelerator and degree that go on."""
 MOST: Final = 10
 """Templates for the same workloads that go on to be measured, beside those for comparison."""
 
@@ -55,7 +60,7 @@ def screen(
     study: Study,
     templates: Iterable[Template],
     tpot_s: Sequence[float],
-    router: str,
+    router: Router,
     effort: Effort,
 ) -> tuple[list[Screened], list[Removed]]:
     """Choose the templates to measure among those that serve the same workloads.
@@ -119,8 +124,9 @@ def _the_best(kept: list[Screened], removed: list[Removed]) -> list[Screened]:
         build = one.template.build
         per_accelerator = counts.get(build.accelerator, 0)
         same = hardware.get(build.hardware, 0)
-        close = one.usd_per_request <= MARGIN * kept[0].usd_per_request * 1.3
-        if per_accelerator < FEW_PER_ACCELERATOR or (len(chosen) < MOST and close and same < 2):
+        close = one.usd_per_request <= CLOSE * kept[0].usd_per_request
+        fresh = per_accelerator < FEW_PER_ACCELERATOR and not same
+        if fresh or (len(chosen) < MOST and close and same < POLICIES_PER_HARDWARE):
             chosen.append(one)
             counts[build.accelerator] = per_accelerator + 1
             hardware[build.hardware] = same + 1

@@ -120,7 +120,7 @@ def _screen(
     tpot_s = [d.slo.tpot for d in problem.demands]
     kept: list[Screened] = []
     removed: list[Removed] = []
-    for serves, templates in sorted(groups.items()):
+    for _, templates in sorted(groups.items()):
         clock.check()
         tell(f"screening {len(templates)} templates for {templates[0].label}")
         best, rest = screen(answer.study, templates, tpot_s, problem.policies.router, answer.effort)

@@ -28,10 +28,14 @@ from planner.fleet import (
 )
 from planner.kernels import COMPILED
 from planner.planning.reasons import decisions, limit_uses, rejections
-from planner.simulation.fleet import verdict_of
+from planner.simulation.capacity import VERIFYING
+from planner.simulation.fleet import sample_fleet, verdict_of
+from planner.simulation.pool import Latencies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
@@ -248,9 +252,10 @@ def _pool(answer: Answer, pool: PoolChoice, runs: Sequence[PoolRun]) -> Pool:
 
 def _workloads(answer: Answer, shown: Verified) -> tuple[WorkloadResult, ...]:
     results = []
+    latencies = _latencies(answer, shown)
     for w, demand in enumerate(answer.problem.demands):
         estimate = shown.judgement.intervals[w]
-        ttft, tpot = _latencies(shown, w)
+        mine = latencies.workload == w
         results.append(
             WorkloadResult(
                 id=demand.id,
@@ -259,8 +264,8 @@ def _workloads(answer: Answer, shown: Verified) -> tuple[WorkloadResult, ...]:
                 attainment=interval(estimate),
                 promise=demand.slo.attainment,
                 verdict=shown.judgement.verdicts[w],
-                ttft_s=_quantiles(ttft),
-                tpot_s=_quantiles(tpot),
+                ttft_s=_quantiles(latencies.ttft_s[mine]),
+                tpot_s=_quantiles(latencies.tpot_s[mine]),
                 misses=None,
                 routing=tuple(
                     RoutingShare(pool=p.template.id, share=p.load_rps[w] / demand.rate_rps)
@@ -272,18 +277,25 @@ def _workloads(answer: Answer, shown: Verified) -> tuple[WorkloadResult, ...]:
     return tuple(results)
 
 
-def _latencies(shown: Verified, w: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gather latencies of a workload over pools and replications, in seconds."""
-    pairs = [
-        run.latencies_s(w)
-        for pool, runs in zip(shown.fleet.pools, shown.judgement.sample.runs, strict=True)
-        for run in runs
-        if pool.load_rps[w] > 0
-    ]
-    return np.concatenate([t for t, _ in pairs]), np.concatenate([t for _, t in pairs])
+def _latencies(answer: Answer, shown: Verified) -> Latencies:
+    """Simulate the fleet once more on the first draws of its verification, keeping latencies."""
+    sample = sample_fleet(
+        answer.study,
+        shown.fleet.for_simulation(answer.problem.policies.router),
+        requests=answer.effort.verify_requests,
+        replications=answer.effort.verify_replications,
+        stream=VERIFYING,
+        keep=True,
+    )
+    kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
+    return Latencies(
+        np.concatenate([part.workload for part in kept]),
+        np.concatenate([part.ttft_s for part in kept]),
+        np.concatenate([part.tpot_s for part in kept]),
+    )
 
 
-def _quantiles(values: np.ndarray) -> Quantiles:
+def _quantiles(values: NDArray[np.float64]) -> Quantiles:
     if values.size == 0:
         return Quantiles(p50=0.0, p90=0.0, p95=0.0, p99=0.0)
     p50, p90, p95, p99 = np.quantile(values, (0.5, 0.9, 0.95, 0.99)).tolist()

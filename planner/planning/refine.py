@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import Frontier, measure_frontier
-from planner.errors import LimitReachedError
-from planner.milp import choose
+from planner.errors import InfeasibleError, LimitReachedError
+from planner.milp import choose, relaxation_prices
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
 from planner.planning.program import fleet_of_choice, instance_of
 from planner.simulation.capacity import VERIFYING
@@ -214,7 +214,7 @@ class Refinement:
                     continue
                 last = replace(last, one_less=self.judge_one_less(fleet))
                 best = self._better(best, last)
-                if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet):
+                if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice):
                     continue
                 early = False
                 break
@@ -227,12 +227,38 @@ class Refinement:
     def _solve(self) -> Choice:
         self.clock.check()
         self.tell("solving the program")
+        believed = self.beliefs.believed()
+        choice = self._choose(believed)
+        return self._simplest(believed, choice)
+
+    def _choose(self, frontiers: dict[str, Frontier]) -> Choice:
         return choose(
-            instance_of(self.problem, self.beliefs.believed()),
+            instance_of(self.problem, frontiers),
             self.problem.objective,
             time_limit_s=self.clock.left_s,
             gap=self.problem.gap,
+            seed=self.problem.seed,
         )
+
+    def _simplest(self, believed: dict[str, Frontier], choice: Choice) -> Choice:
+        """Drop pools one at a time while the fleet stays as good within the gap.
+
+        Many fleets tie; one with fewer pools is easier to run. The bound stays that of the
+        whole program.
+        """
+        best = choice
+        for j in sorted(choice.units, key=lambda name: (choice.units[name], name)):
+            kept = {k: believed[k] for k in best.units if k != j}
+            if not kept:
+                break
+            try:
+                other = self._choose(kept)
+            except InfeasibleError:
+                continue
+            worse = abs(other.objective - choice.objective) / choice.objective
+            if worse <= self.problem.gap:
+                best = replace(other, bound=choice.bound, status=choice.status)
+        return best
 
     def _measured_anew(self, fleet: Fleet) -> bool:
         """Measure the pools of a fleet at their own size, where that was not done; tell if any."""
@@ -275,24 +301,47 @@ class Refinement:
                 raised = True
         return raised
 
-    def _rivals_measured(self, fleet: Fleet) -> bool:
+    def _rivals_measured(self, fleet: Fleet, choice: Choice) -> bool:
         """Measure finely the templates that might still beat the fleet; tell if any was.
 
-        A rival is a template whose price per request, by the hopeful end of its coarse interval
-        and without regard to whole units, is below what the fleet pays.
+        The program's duals say what a request per second of each workload is worth. A rival is
+        a template, so far measured coarsely, whose unit is worth more than it costs if its
+        capacity is at the hopeful end of its interval, and requests are worth what the fleet
+        really pays for them (whole units cost more than the relaxation's fractions).
         """
-        paid = fleet.usd_per_hour / sum(self.problem.rates_rps)
+        believed = self.beliefs.believed()
+        worth = self._worth_of_requests(believed, choice)
+        relaxed = sum(v * rate for v, rate in zip(worth, self.problem.rates_rps, strict=True))
+        scale = max(fleet.usd_per_hour / relaxed, 1.0) if relaxed > 0 else 1.0
         rivals = []
-        for j, frontier in self.beliefs.frontiers.items():
-            size = frontier.pool_size
+        for j, frontier in believed.items():
             if any(k == j for k, _ in self.beliefs.fine):
                 continue
-            hopeful = min(frontier.capacity_rps.high, 1.1 * frontier.capacity_rps.value)
-            if frontier.template.build.usd_per_hour / hopeful < paid:
-                rivals.append((j, size))
+            capacity = frontier.capacity_rps
+            hope = min(capacity.high / capacity.value, 1.1)
+            load = frontier.points[-1].load_rps
+            unit = sum(v * x for v, x in zip(worth, load, strict=True)) * scale * hope
+            if unit > frontier.template.build.usd_per_hour:
+                rivals.append((j, frontier.pool_size))
         for j, size in rivals:
             self._measure_finely(j, size)
         return bool(rivals)
+
+    def _worth_of_requests(
+        self, believed: dict[str, Frontier], choice: Choice
+    ) -> tuple[float, ...]:
+        """Return USD/h that one more request per second of each workload costs to serve."""
+        data = instance_of(self.problem, believed)
+        least = choice
+        if self.problem.objective != "min_cost":
+            least = choose(data, "min_cost", time_limit_s=self.clock.left_s, gap=0.01)
+        costs = dict.fromkeys((d.id for d in self.problem.demands), 0.0)
+        for price in relaxation_prices(data, least, time_limit_s=self.clock.left_s):
+            if price.number in ("C2", "C3") and price.usd_per_hour is not None:
+                w = price.index[0]
+                share = 1.0 if price.number == "C2" else data.promise[w]
+                costs[w] -= price.usd_per_hour * share
+        return tuple(max(costs[d.id], 0.0) for d in self.problem.demands)
 
     def _better(self, best: Verified | None, one: Verified) -> Verified:
         if best is None:

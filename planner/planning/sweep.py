@@ -8,6 +8,7 @@ from planner.simulation.capacity import SWEEPING
 from planner.simulation.fleet import sample_fleet
 
 if TYPE_CHECKING:
+    from planner.kernels import Router
     from planner.planning.fleet import Fleet
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import FleetSample, Study
@@ -16,7 +17,7 @@ MULTIPLES: Final = (1.0, 1.1, 1.2)
 
 
 def sweep_demand(
-    study: Study, fleet: Fleet, router: str, effort: Effort
+    study: Study, fleet: Fleet, router: Router, effort: Effort
 ) -> tuple[tuple[float, FleetSample], ...]:
     """Simulate a fleet at multiples of its demand, every workload growing alike.
 

@@ -30,7 +30,7 @@ class AcceleratorOffer(Spec):
     stock: Annotated[int, Field(gt=0, le=10_000_000)] | None = None
     """How many accelerators can be had; no limit where left out."""
 
-    price: UsdPerHour | None = None
+    price: Annotated[UsdPerHour, Field(gt=0)] | None = None
     """Price of one accelerator, such as ``2.49 USD/h``."""
 
     price_from: PriceChoice | None = None

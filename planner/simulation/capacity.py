@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.simulation.fleet import THREADS
+from planner.simulation.fleet import FEWEST, THREADS
 from planner.simulation.interval import Estimate, t_interval
-from planner.simulation.pool import run_pool
+from planner.simulation.pool import MOST_REPLICAS, run_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ def coarse_capacity(
         guess: Total load to start from, requests per second.
         requests: Length of each run.
     """
-    draw = study.draws.get(rates_rps, requests, 0, SCREENING)
+    draw = study.draws.get(rates_rps, requests * min(setup.replicas, 8), 0, SCREENING)
     return falling_root(
         lambda rate: margin_at(study, setup, draw, rate), guess, step=0.15, tolerance=0.03
     )
@@ -122,13 +122,17 @@ def pool_capacity(
 
     One secant per replication, each under its own draw; a t-interval over the roots.
     """
+    requests = max(effort.search_requests, FEWEST * min(setup.replicas, MOST_REPLICAS))
+    draws = [
+        study.draws.get(rates_rps, requests, r, SEARCHING)
+        for r in range(effort.search_replications)
+    ]
 
-    def root(replication: int) -> float:
-        draw = study.draws.get(rates_rps, effort.search_requests, replication, SEARCHING)
+    def root(draw: Draw) -> float:
         return falling_root(
             lambda rate: margin_at(study, setup, draw, rate), guess, step=0.03, tolerance=0.004
         )
 
     with ThreadPoolExecutor(THREADS) as threads:
-        roots = list(threads.map(root, range(effort.search_replications)))
+        roots = list(threads.map(root, draws))
     return t_interval(roots)

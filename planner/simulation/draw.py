@@ -46,8 +46,12 @@ class Draw:
         return np.cumsum(np.rint(gap_s * 1e12).astype(np.int64))
 
 
+MOST_KEPT: Final = 8_000_000
+"""Requests of kept draws, 20 bytes each; the oldest draw goes first."""
+
+
 class Draws:
-    """Draws by mix, size and replication; each is made once and kept.
+    """Draws by mix, size and replication; kept as long as there is room.
 
     Args:
         laws: Length law of each workload, in the order of the problem.
@@ -73,12 +77,10 @@ class Draws:
         mix = tuple(round(rate / total, 12) for rate in rates_rps)
         key = (mix, n, replication, stream)
         if key not in self._kept:
+            while self._kept and sum(k[1] for k in self._kept) + n > MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
             self._kept[key] = self._make(mix, n, (self.seed, stream, replication))
         return self._kept[key]
-
-    def forget(self) -> None:
-        """Drop the kept draws; they come back equal when asked for again."""
-        self._kept.clear()
 
     def _make(self, mix: tuple[float, ...], n: int, entropy: tuple[int, ...]) -> Draw:
         u = (np.arange(n) + 0.5) / n

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from planner.simulation.interval import Estimate, attainment_interval
-from planner.simulation.pool import Deadlines, PoolRun, PoolSetup, run_pool
+from planner.simulation.pool import MOST_REPLICAS, Deadlines, PoolRun, PoolSetup, run_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +23,8 @@ Verdict = Literal["kept", "broken", "undecided"]
 
 THREADS: Final = 2
 """The kernel releases the interpreter, so replications overlap."""
-FEWEST: Final = 2_000
-"""Requests in the smallest pool of a replication."""
+FEWEST: Final = 1_000
+"""Requests per simulated replica in a replication, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ def sample_fleet(
     replications: int,
     stream: int,
     multiple: float = 1.0,
+    keep: bool = False,
 ) -> FleetSample:
     """Simulate a fleet several times.
 
@@ -93,9 +94,15 @@ def sample_fleet(
         replications: Independent runs.
         stream: Purpose of the random draws.
         multiple: All loads are multiplied by this.
+        keep: Keep the latencies of every request.
     """
     total = sum(sum(pool.load_rps) for pool in pools)
-    sizes = [max(FEWEST, round(requests * sum(p.load_rps) / total)) for p in pools]
+    sizes = [
+        max(
+            FEWEST * min(p.setup.replicas, MOST_REPLICAS), round(requests * sum(p.load_rps) / total)
+        )
+        for p in pools
+    ]
     draws = [
         [study.draws.get(p.load_rps, n, r, stream) for r in range(replications)]
         for p, n in zip(pools, sizes, strict=True)
@@ -104,7 +111,7 @@ def sample_fleet(
     def one(job: tuple[int, int]) -> PoolRun:
         p, r = job
         rate = sum(pools[p].load_rps) * multiple
-        return run_pool(pools[p].setup, draws[p][r], rate, study.deadlines)
+        return run_pool(pools[p].setup, draws[p][r], rate, study.deadlines, keep=keep)
 
     jobs = [(p, r) for p in range(len(pools)) for r in range(replications)]
     with ThreadPoolExecutor(THREADS) as threads:
@@ -132,10 +139,9 @@ class Judgement:
     @property
     def verdict(self) -> Verdict:
         """The fleet's: broken if any promise is, else undecided if any is, else kept."""
-        for word in ("broken", "undecided"):
-            if word in self.verdicts:
-                return word  # type: ignore[return-value]
-        return "kept"
+        if "broken" in self.verdicts:
+            return "broken"
+        return "undecided" if "undecided" in self.verdicts else "kept"
 
 
 def judge_fleet(

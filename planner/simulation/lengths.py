@@ -36,13 +36,14 @@ def draw_lengths(
     if isinstance(law, IndependentLengths):
         prompt = _lognormal(law.prompt, u)[rng.permutation(n)]
         output = _lognormal(law.output, u)[rng.permutation(n)]
-    else:
-        edges = np.cumsum(law.weight)
-        cell = np.searchsorted(edges, u * edges[-1], side="right")[rng.permutation(n)]
-        cell = np.minimum(cell, edges.size - 1)
-        prompt = _within(law.prompt_low[cell], law.prompt_high[cell], rng)
-        output = _within(law.output_low[cell], law.output_high[cell], rng)
-    return _tokens(prompt), _tokens(output)
+        return _tokens(prompt), _tokens(output)
+    edges = np.cumsum(law.weight)
+    cell = np.searchsorted(edges, u * edges[-1], side="right")[rng.permutation(n)]
+    cell = np.minimum(cell, edges.size - 1)
+    return (
+        _tokens(_within(law.prompt_low[cell], law.prompt_high[cell], rng)),
+        _tokens(_within(law.output_low[cell], law.output_high[cell], rng)),
+    )
 
 
 def longest_request(law: LengthLaw) -> int:
@@ -66,12 +67,12 @@ def _lognormal(marginal: LengthMarginal, u: Floats) -> Floats:
     return lengths
 
 
-def _within(low: Ints, high: Ints, rng: np.random.Generator) -> Floats:
+def _within(low: Ints, high: Ints, rng: np.random.Generator) -> Floats | Ints:
     spread = high - low
     if not spread.any():
         return low.astype(np.float64)
-    values: Floats = low + np.floor(rng.random(low.size) * (spread + 1))
-    return values
+    within: Floats = np.floor(rng.random(low.size) * (spread + 1))
+    return low + within
 
 
 def _tokens(lengths: Floats | Ints) -> NDArray[np.int32]:

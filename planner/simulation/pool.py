@@ -12,13 +12,15 @@ from planner.kernels import simulate_pool
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from planner.kernels import Law, Limits, Records
+    from planner.kernels import Law, Limits, Router
     from planner.simulation.draw import Draw
 
 WARM_UP: Final = 0.05
-"""Share of a run's requests that are not counted: the pool starts empty, which flatters."""
+"""Least share of a run's span that is not counted: the pool starts empty, which flatters."""
+WARM_UP_RESIDENCES: Final = 3.0
+"""The same in mean residence times of a request; the longer of the two counts."""
 COOL_DOWN: Final = 0.02
-"""Share at the end that is not counted: nobody arrives behind them, which flatters too."""
+"""Share at the end that is not counted, or one residence time: nobody arrives behind them."""
 MOST_REPLICAS: Final = 64
 """Larger pools are simulated as this many replicas at the same load each: routing among fewer
 is a little worse, so the answer is not optimistic."""
@@ -41,7 +43,16 @@ class PoolSetup:
     law: Law
     limits: Limits
     replicas: int
-    router: str
+    router: Router
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Of the counted, completed requests of a run; arrays of shape ``(n,)``."""
+
+    workload: NDArray[np.int32]
+    ttft_s: NDArray[np.float64]
+    tpot_s: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +64,35 @@ class PoolRun:
     unstable: bool
     """The backlog trends upward: nothing here is an average of a steady state."""
     busy_share: float
-    tokens_per_request: float
-    records: Records
-    draw: Draw
-    arrival_ps: NDArray[np.int64]
+    latencies: Latencies | None
+    """Kept on request; they are most of a run's memory."""
 
     @property
     def attainment(self) -> NDArray[np.float64]:
         """Compliant / offered by workload; 1 where nothing was offered."""
         return np.where(self.offered > 0, self.compliant / np.maximum(self.offered, 1), 1.0)
 
-    def latencies_s(self, workload: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return TTFT and TPOT of the counted, completed requests of a workload, in seconds."""
-        counted = _counted(self.draw.gap.size)
-        mine = (self.draw.workload[counted] == workload) & (self.records.finish_ps[counted] >= 0)
-        first = self.records.first_token_ps[counted][mine]
-        ttft = first - self.arrival_ps[counted][mine]
-        span = self.records.finish_ps[counted][mine] - first
-        steps = np.maximum(self.draw.output[counted][mine] - 1, 1)
-        return ttft * 1e-12, span * 1e-12 / steps
+
+def counted_span(arrival_ps: NDArray[np.int64], finish_ps: NDArray[np.int64]) -> slice:
+    """Return which requests count: those that arrive after warm-up and before cool-down.
+
+    Args:
+        arrival_ps: Ascending; shape ``(n,)``.
+        finish_ps: -1 where a request was rejected; shape ``(n,)``.
+    """
+    span = float(arrival_ps[-1] - arrival_ps[0])
+    done = finish_ps >= 0
+    residence = float((finish_ps - arrival_ps)[done].mean()) if done.any() else 0.0
+    warm = min(max(WARM_UP * span, WARM_UP_RESIDENCES * residence), 0.5 * span)
+    cool = min(max(COOL_DOWN * span, residence), 0.2 * span)
+    first, last = arrival_ps[0] + warm, arrival_ps[-1] - cool
+    return slice(*(int(i) for i in np.searchsorted(arrival_ps, (first, last))))
 
 
-def _counted(n: int) -> slice:
-    return slice(int(n * WARM_UP), n - int(n * COOL_DOWN))
-
-
-def run_pool(setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines) -> PoolRun:
-    """Simulate a pool under a total load in requests per second."""
+def run_pool(
+    setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines, *, keep: bool = False
+) -> PoolRun:
+    """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
     replicas = min(setup.replicas, MOST_REPLICAS)
     arrival = draw.arrival_ps(rate_rps * replicas / setup.replicas)
     records = simulate_pool(
@@ -91,17 +104,23 @@ def run_pool(setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines
         replicas=replicas,
         router=setup.router,
     )
-    counted = _counted(arrival.size)
+    counted = counted_span(arrival, records.finish_ps)
     workload = draw.workload[counted]
     first, finish = records.first_token_ps[counted], records.finish_ps[counted]
-    allowed = deadlines.tpot_ps[workload] * (draw.output[counted].astype(np.int64) - 1)
+    ttft = first - arrival[counted]
+    steps = draw.output[counted].astype(np.int64) - 1
     length = draw.prompt[counted].astype(np.int64) + draw.output[counted]
+    done = finish >= 0
     good = (
-        (finish >= 0)
+        done
         & (length <= deadlines.context_tokens[workload])
-        & (first - arrival[counted] <= deadlines.ttft_ps[workload])
-        & (finish - first <= allowed)
+        & (ttft <= deadlines.ttft_ps[workload])
+        & (finish - first <= deadlines.tpot_ps[workload] * steps)
     )
+    kept = None
+    if keep:
+        tpot = (finish - first).astype(np.float64) * 1e-12 / np.maximum(steps, 1)
+        kept = Latencies(workload[done], ttft[done].astype(np.float64) * 1e-12, tpot[done])
     classes = deadlines.ttft_ps.size
     span_ps = max(int(records.finish_ps.max(initial=0)), 1)
     return PoolRun(
@@ -109,10 +128,7 @@ def run_pool(setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines
         compliant=np.bincount(workload[good], minlength=classes),
         unstable=backlog_grows(arrival, records.first_scheduled_ps),
         busy_share=records.busy_ps / span_ps / replicas,
-        tokens_per_request=float(draw.prompt.mean() + draw.output.mean()),
-        records=records,
-        draw=draw,
-        arrival_ps=arrival,
+        latencies=kept,
     )
 
 
