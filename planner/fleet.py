@@ -120,6 +120,8 @@ class Pool(Spec):
     """KV cache of one replica, in tokens."""
     offered_rps: float
     """Load of the whole pool."""
+    capacity_rps: Interval
+    """Largest load of one replica, in a pool of about this size, that keeps every promise."""
     busy_share: float | None
     """Share of time in which a replica executes a step."""
     mfu: float | None

@@ -100,13 +100,13 @@ def plan_document(
         objective=_objective(problem, refined, shown),
         totals=_totals(answer, shown),
         pools=tuple(
-            _pool(answer, pool, runs)
+            _pool(answer, refined, pool, runs)
             for pool, runs in zip(shown.fleet.pools, shown.judgement.sample.runs, strict=True)
         ),
         workloads=workloads,
         supply=_supply(problem, shown.fleet),
         bill=_bill(shown.fleet),
-        decisions=decisions(answer, refined, shown),
+        decisions=decisions(answer.problem, refined, shown, left_out),
         rejected=rejections(problem, refined, shown.fleet, screened, left_out),
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
@@ -205,7 +205,7 @@ def _fleet_mfu(answer: Answer, fleet: Fleet) -> float | None:
     return sum(done for done, _ in known) / sum(peak for _, peak in known)
 
 
-def _pool(answer: Answer, pool: PoolChoice, runs: Sequence[PoolRun]) -> Pool:
+def _pool(answer: Answer, refined: Refined, pool: PoolChoice, runs: Sequence[PoolRun]) -> Pool:
     build, policies = pool.template.build, answer.problem.policies
     curve = build.curve
     longest = max(longest_requests(answer.problem)[w] for w in pool.template.serves)
@@ -238,6 +238,7 @@ def _pool(answer: Answer, pool: PoolChoice, runs: Sequence[PoolRun]) -> Pool:
         router=policies.router,
         kv_tokens=build.kv_tokens,
         offered_rps=sum(pool.load_rps),
+        capacity_rps=interval(refined.frontiers[pool.template.id].capacity_rps),
         busy_share=sum(run.busy_share for run in runs) / len(runs),
         mfu=flops[0] / flops[1] if flops else None,
         curve=CurveNote(

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from planner.candidates.frontier import Frontier
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
-    from planner.planning.document import Answer
     from planner.planning.fleet import Fleet
     from planner.planning.refine import Refined, Verified
     from planner.problem.resolve import Problem
@@ -32,16 +31,20 @@ def cost_of_only(problem: Problem, frontiers: dict[str, Frontier]) -> float | No
     return found.cost_usd_per_hour
 
 
-def decisions(answer: Answer, refined: Refined, shown: Verified) -> tuple[Decision, ...]:
+def decisions(
+    problem: Problem, refined: Refined, shown: Verified, left_out: Sequence[Removed]
+) -> tuple[Decision, ...]:
     """Say what was decided between, and what each alternative would cost."""
     return (
-        *_which_accelerator(answer.problem, refined, shown),
-        *_shared_or_segregated(answer.problem, refined, shown),
-        *_does_the_last_unit_pay(answer.problem, shown),
+        *_which_accelerator(problem, refined, shown, left_out),
+        *_shared_or_segregated(problem, refined, shown),
+        *_does_the_last_unit_pay(problem, shown),
     )
 
 
-def _which_accelerator(problem: Problem, refined: Refined, shown: Verified) -> tuple[Decision, ...]:
+def _which_accelerator(
+    problem: Problem, refined: Refined, shown: Verified, left_out: Sequence[Removed]
+) -> tuple[Decision, ...]:
     if len(problem.supplies) < 2:
         return ()
     used = sorted({p.template.build.accelerator for p in shown.fleet.pools})
@@ -55,7 +58,7 @@ def _which_accelerator(problem: Problem, refined: Refined, shown: Verified) -> t
         only = {j: f for j, f in refined.frontiers.items() if f.template.build.accelerator == name}
         alone = cost_of_only(problem, only)
         if alone is None:
-            words.append(f"{name} alone cannot serve everything within the limits")
+            words.append(f"{name} alone serves it in no number{_closest(name, left_out)}")
         else:
             numbers[f"usd_per_hour_on_{name}_alone"] = alone
             words.append(f"{name} alone costs {alone:.2f} USD/h ({alone / cost - 1:+.0%})")
@@ -67,6 +70,13 @@ def _which_accelerator(problem: Problem, refined: Refined, shown: Verified) -> t
             numbers=numbers,
         ),
     )
+
+
+def _closest(accelerator: str, left_out: Sequence[Removed]) -> str:
+    """Quote why the most capable build of an accelerator that no number helps was left out."""
+    own = [r for r in left_out if r.name.startswith(f"{accelerator}.")]
+    near = max(own, key=lambda r: r.numbers.get("attainment_when_empty", -1.0), default=None)
+    return f" ({near.name}: {near.reason})" if near is not None else ""
 
 
 def _shared_or_segregated(

@@ -344,13 +344,18 @@ class Refinement:
         return tuple(max(costs[d.id], 0.0) for d in self.problem.demands)
 
     def _better(self, best: Verified | None, one: Verified) -> Verified:
+        """Return the better of two fleets that keep every promise; the first of equals."""
         if best is None:
             return one
-        if self.problem.objective == "min_cost":
-            return one if one.fleet.usd_per_hour < best.fleet.usd_per_hour else best
-        if self.problem.objective == "max_goodput":
-            return one if one.goodput_rps > best.goodput_rps else best
-        return one if one.requests_per_usd > best.requests_per_usd else best
+
+        def rank(v: Verified) -> tuple[float, float]:
+            if self.problem.objective == "min_cost":
+                return -v.fleet.usd_per_hour, v.goodput_rps
+            if self.problem.objective == "max_goodput":
+                return v.goodput_rps, -v.fleet.usd_per_hour
+            return v.requests_per_usd, v.goodput_rps
+
+        return one if rank(one) > rank(best) else best
 
 
 def _pool_of(fleet: Fleet, j: str) -> PoolChoice | None:
