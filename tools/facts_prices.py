@@ -11,11 +11,6 @@ from facts_text import read_rows, slug, write_csv, write_yaml
 if TYPE_CHECKING:
     from pathlib import Path
 
-HEADER: Final = (
-    "accelerator,provider,region,term,n_accelerators,instance,"
-    "usd_per_instance_hour,usd_per_accelerator_hour,date,confidence,source,note"
-).split(",")
-
 COLUMNS: Final = {
     "accelerator": "id in models/accelerators; a few accelerators have prices only",
     "provider": "who sells, in the source's words",
@@ -35,7 +30,11 @@ COLUMNS: Final = {
         "or another row contradicts it"
     ),
     "source": "key in sources below",
+    "note": "what else the source says",
 }
+
+
+HEADER: Final = tuple(name for names in COLUMNS for name in names.split(", "))
 
 
 def _cited(source: str) -> str:

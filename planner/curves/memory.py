@@ -43,6 +43,8 @@ SAMPLER_BYTES: Final = 38.4
 MXFP4_PAD: Final = 256
 """MXFP4 expert kernels pad the inner width to a multiple of this: 2,880 becomes 3,072."""
 
+FRAGILE_SHARE: Final = 0.05
+
 ROW_TOKENS: Final = 8192
 """Step size for which a step law's account states activations."""
 
@@ -125,8 +127,12 @@ class KvRoom:
         return None
 
     def is_fragile(self, context: int) -> bool:
-        """Whether fewer than two of the longest requests fit, so that they run one by one."""
-        return self.holds(context) < 2
+        """Whether the fit hangs by a thread.
+
+        Fewer than two of the longest requests fit, so that they run one by one; or the cache is
+        under 5 % of the memory, which another engine version's activations may take.
+        """
+        return self.holds(context) < 2 or self.kv_bytes < FRAGILE_SHARE * self.memory_bytes
 
 
 def kv_layers(llm: Llm) -> tuple[int, int]:
