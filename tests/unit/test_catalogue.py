@@ -60,7 +60,7 @@ def test_an_ambiguous_name_is_refused_with_its_meanings(catalogue: Catalogue) ->
 def test_an_unknown_name_is_refused_with_the_nearest(catalogue: Catalogue) -> None:
     with pytest.raises(InputError, match="did you mean 'h100-sxm'"):
         catalogue.accelerator("h10-sxm")
-    with pytest.raises(InputError, match="did you mean 'llama-3.1-70b'"):
+    with pytest.raises(InputError, match=r"did you mean 'llama-3\.1-70b'"):
         catalogue.llm("llama-3.1-71b")
     assert catalogue.find_llm("no-such-model") is None
     assert catalogue.why_not("llm", "qwen3-32b") is None

@@ -6,6 +6,7 @@ import csv
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -146,7 +147,7 @@ def test_bins_do_not_overlap() -> None:
             bounds = sorted(
                 {(getattr(c, f"{side}_low"), getattr(c, f"{side}_high")) for c in cells}
             )
-            assert all(a[1] < b[0] for a, b in zip(bounds, bounds[1:], strict=False))
+            assert all(a[1] < b[0] for a, b in pairwise(bounds))
 
 
 @pytest.mark.skipif(not SHARED, reason="PLANNER_SHARED names no folder of source tables")
