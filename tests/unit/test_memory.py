@@ -13,6 +13,7 @@ import pytest
 from planner.catalogue import Accelerator, Catalogue, Llm
 from planner.catalogue.llm import Mla
 from planner.curves.context import Choice, check_context, largest_context, levers
+from planner.curves.curve import Curve, find_curve
 from planner.curves.degrees import (
     admissible_tp_degrees,
     check_tp_degree,
@@ -31,6 +32,7 @@ from planner.curves.memory import (
     kv_bytes_per_token_per_device,
     kv_moved_bytes,
     kv_room,
+    law_reserve,
     weights_bytes_per_device,
 )
 from planner.errors import InputError
@@ -123,6 +125,15 @@ def test_case_03_the_generic_model_finds_the_kv_cache(log: Log) -> None:
     room = kv_room(log.llm, H100_LOGGED, reserve, layout, settings)
     assert room.kv_bytes / GIB == pytest.approx(log.kv, abs=1.5)
     assert reserve.weights_bytes / GIB == pytest.approx(log.weights, abs=0.2)
+
+
+@pytest.mark.parametrize("log", CASE_03[1:4] + CASE_03[5:7], ids=lambda x: f"{x.llm.id}-tp{x.tp}")
+def test_case_03_the_account_of_a_step_law_finds_the_kv_cache(log: Log) -> None:
+    curve = find_curve(CATALOGUE, log.llm.id, log.precision, "h100-sxm", "vllm", log.tp)
+    assert isinstance(curve, Curve)
+    reserve = law_reserve(curve.row, log.llm, settings_of(log))
+    room = kv_room(log.llm, H100_LOGGED, reserve, curve.layout, settings_of(log))
+    assert room.kv_bytes / GIB == pytest.approx(log.kv, abs=1.5)
 
 
 def test_case_03_tokens_and_concurrency() -> None:
