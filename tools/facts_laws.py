@@ -56,9 +56,8 @@ COPIED: Final = {
 }
 """Columns taken over with their digits: the source's name, ours."""
 
-HEADER: Final = (
-    "id precision accelerator engine engine_version tp pp dp moe_tp ep gemm kv moe".split()
-)
+IDENTITY: Final = ("id", "precision", "accelerator", "engine", "engine_version")
+HEADER: Final = (*IDENTITY, "tp", "pp", "dp", "moe_tp", "ep", "gemm", "kv", "moe")
 
 COLUMNS: Final = {
     "id": "model.precision.accelerator.engine.degrees",
@@ -67,7 +66,7 @@ COLUMNS: Final = {
     "engine": "vllm, sglang or trtllm",
     "engine_version": "version whose kernels were measured",
     "tp, pp, dp, moe_tp, ep": "degrees; dp is attention data parallel: then all is per rank",
-    "gemm, kv, moe": "number format of matrix products, KV cache and experts, in the source's words",
+    "gemm, kv, moe": "number format of products, KV cache and experts, in the source's words",
     "step_<n>_s": "seconds of a step that computes n tokens, without attention over context",
     "slope_beyond_s_per_token": "seconds per token beyond the last knot",
     "c_x_s_per_token2": "seconds per token² of causal attention, X = Σ new·(cached + new/2)",
@@ -78,7 +77,7 @@ COLUMNS: Final = {
     "weights_bytes, other_bytes": "per device: weights; communication buffers and the rest",
     "activation_bytes_8192": "per device, for steps of at most 8,192 tokens",
     "kv_bytes_per_token": "per device, every layer counted as full attention",
-    "memory_fraction, memory_fraction_of": "share of memory that the source uses, of_total or of_free",
+    "memory_fraction, memory_fraction_of": "share of memory in use, of_total or of_free",
     "kv_tokens": "tokens of KV cache by the source's own account (nominal device memory)",
 }
 

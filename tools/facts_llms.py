@@ -142,20 +142,19 @@ def write_llms(shared: Path, models: Path) -> dict[str, tuple[str, ...]]:
     """Write one document a checkpoint; return ids with their other spellings."""
     rows = {model_id(r["model"]): r for r in read_rows(shared / "data/models/modelcards.csv")}
     documents = {llm_id: _facts(llm_id, row) for llm_id, row in rows.items()}
+    names = {llm_id: _names(llm_id, row["model"]) for llm_id, row in rows.items()}
     for checkpoint, base in BASES.items():
         row = rows[model_id(checkpoint)]
+        names[base] = _names(base, base)
         documents[base] = _facts(base, row) | {
             "name": base,
             "hf_id": None,
-            "aliases": [n for n in _names(base, base) if "nvfp4" not in n],
+            "aliases": list(names[base]),
             "weights_precision": None,
             "kv_precision": None,
             "note": f"geometry from the configuration of {checkpoint}; {row['note']}",
         }
-    ids = set(documents)
-    names: dict[str, tuple[str, ...]] = {}
-    for llm_id, facts in sorted(documents.items()):
-        facts["base"] = base_of(llm_id, ids)
-        names[llm_id] = tuple(facts["aliases"])  # type: ignore[arg-type]
+    for llm_id, facts in documents.items():
+        facts["base"] = base_of(llm_id, set(documents))
         write_yaml(models / "llms" / f"{llm_id}.yaml", facts)
     return names

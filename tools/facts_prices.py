@@ -11,11 +11,6 @@ from facts_text import read_rows, slug, write_csv, write_yaml
 if TYPE_CHECKING:
     from pathlib import Path
 
-HEADER: Final = (
-    "accelerator,provider,region,term,n_accelerators,instance,"
-    "usd_per_instance_hour,usd_per_accelerator_hour,date,confidence,source,note"
-).split(",")
-
 COLUMNS: Final = {
     "accelerator": "id in models/accelerators; a few accelerators have prices only",
     "provider": "who sells, in the source's words",
@@ -35,7 +30,11 @@ COLUMNS: Final = {
         "or another row contradicts it"
     ),
     "source": "key in sources below",
+    "note": "what else the source says",
 }
+
+
+HEADER: Final = tuple(name for names in COLUMNS for name in names.split(", "))
 
 
 def _cited(source: str) -> str:
@@ -44,12 +43,19 @@ def _cited(source: str) -> str:
     return plain.replace("stored ", "")
 
 
+KEYS: Final = {
+    "provider price page (Akash)": "akash-page",
+    "provider page (average market price)": "sf-compute-page",
+    "two public benchmark reports": "benchmark-reports",
+    "public GitHub markdown": "hyperscaler-survey",
+}
+"""Words for sources that do not begin with the name of a project."""
+
+
 def _key(source: str, taken: dict[str, str]) -> str:
-    """Shorten a source to a word: project, else first words; numbered if already taken."""
-    first = re.split(r"[@ ]", source.split("/")[-1] if "/" in source.split(" ")[0] else source)[0]
-    if "/" in source.split(" ")[0]:
-        first = source.split(" ")[0].split("@")[0].split("/")[1]
-    word = re.sub(r"[^a-z0-9.-]", "-", first.lower())
+    """Return a source's key: its project's name, numbered where another source has it."""
+    project = source.split(" ")[0].split("@")[0].split("/")[-1].lower()
+    word = next((key for start, key in KEYS.items() if source.startswith(start)), project)
     key, n = word, 1
     while taken.get(key, source) != source:
         n += 1

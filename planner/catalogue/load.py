@@ -81,6 +81,10 @@ class Catalogue:
         """Return a model, or None; :meth:`why_not` then says what is wrong."""
         return None if self.why_not("llm", name) else self.llm(name)
 
+    def is_ambiguous(self, kind: Kind, name: str) -> bool:
+        """Whether several entries bear the name."""
+        return len(self._resolve(kind, name)) > 1
+
     def why_not(self, kind: Kind, name: str) -> str | None:
         """Say why a name means no single entry, and what was perhaps meant; None if it does."""
         found = self._resolve(kind, name)
@@ -90,6 +94,15 @@ class Catalogue:
             return f"{name!r} is ambiguous; write {' or '.join(found)}"
         known = {*self._ids(kind), *self._alias_table()[kind]}
         return f"no {kind} is called {name!r}; {nearest(_spelt(name), known)}"
+
+    def text(self, kind: Kind, name: str) -> str:
+        """Return an entry's file as it is written, with units and sources.
+
+        Raises:
+            InputError: Nothing, or more than one thing, bears the name.
+        """
+        path = self._folder / _FOLDER[kind] / f"{self._one(kind, name)}.yaml"
+        return path.read_text(encoding="utf-8")
 
     def laws(
         self,

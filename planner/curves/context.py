@@ -15,11 +15,12 @@ from planner.curves.memory import (
     generic_reserve,
     kv_bytes_of_sequence,
     kv_room,
+    law_reserve,
 )
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.catalogue import Accelerator, Llm
+    from planner.catalogue import Accelerator, Llm, StepLawRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +33,23 @@ class Choice:
     kv_dtype: str = "bf16"
     layout: Layout = ONE_DEVICE
     settings: Settings = DEFAULTS
+    row: StepLawRow | None = None
+    """The step law whose account of memory counts; without one, the generic model's."""
 
-    def room(self) -> KvRoom:
-        """Return the KV cache that this choice leaves, by the generic memory model."""
-        reserve = generic_reserve(self.llm, self.precision, self.layout, self.settings)
+    def room(self, logged_blocks: int | None = None) -> KvRoom:
+        """Return the KV cache that this choice leaves on a rank; a logged count overrides."""
+        if self.row is None:
+            reserve = generic_reserve(self.llm, self.precision, self.layout, self.settings)
+        else:
+            reserve = law_reserve(self.row, self.llm, self.settings)
         return kv_room(
-            self.llm, self.accelerator, reserve, self.layout, self.settings, self.kv_dtype
+            self.llm,
+            self.accelerator,
+            reserve,
+            self.layout,
+            self.settings,
+            self.kv_dtype,
+            logged_blocks,
         )
 
 
@@ -67,30 +79,30 @@ def largest_context(llm: Llm, room: KvRoom, tp_degree: int = 1, kv_dtype: str = 
 
 
 def levers(choice: Choice) -> tuple[Lever, ...]:
-    """Return single changes that would enlarge the largest context, best first."""
+    """Return single changes that would enlarge the largest context, best first.
+
+    Another degree or precision is judged by the generic memory model: it has another step law.
+    """
     c = choice
     now = _reach(c)
-    wider = [tp for tp in tp_degrees_of(c.llm) if tp > c.layout.tp_degree][:1]
-    changes: list[tuple[str, Choice]] = []
-    for tp in wider:
+    changes: dict[str, Choice] = {}
+    for tp in [tp for tp in tp_degrees_of(c.llm) if tp > c.layout.tp_degree][:1]:
         layout = replace(c.layout, tp_degree=tp)
-        changes.append((f"tp_degree {tp}", replace(c, layout=layout)))
+        changes[f"tp_degree {tp}"] = replace(c, layout=layout, row=None)
     if c.settings.utilisation < 0.95:
         settings = replace(c.settings, utilisation=0.95)
-        changes.append(("memory_utilisation 0.95", replace(c, settings=settings)))
-    for tokens in (2048, 512):
-        if tokens < c.settings.max_num_batched_tokens:
-            settings = replace(c.settings, max_num_batched_tokens=tokens)
-            changes.append((f"max_num_batched_tokens {tokens}", replace(c, settings=settings)))
-    for seqs in (256, 64):
-        if seqs < c.settings.max_num_seqs:
-            settings = replace(c.settings, max_num_seqs=seqs)
-            changes.append((f"max_num_seqs {seqs}", replace(c, settings=settings)))
+        changes["memory_utilisation 0.95"] = replace(c, settings=settings)
+    for tokens in [n for n in (2048, 512) if n < c.settings.max_num_batched_tokens][:1]:
+        settings = replace(c.settings, max_num_batched_tokens=tokens)
+        changes[f"max_num_batched_tokens {tokens}"] = replace(c, settings=settings)
+    for seqs in [n for n in (256, 64) if n < c.settings.max_num_seqs][:1]:
+        settings = replace(c.settings, max_num_seqs=seqs)
+        changes[f"max_num_seqs {seqs}"] = replace(c, settings=settings)
     if c.kv_dtype == "bf16":
-        changes.append(("KV cache in fp8", replace(c, kv_dtype="fp8")))
+        changes["KV cache in fp8"] = replace(c, kv_dtype="fp8")
     if c.precision == "bf16":
-        changes.append(("weights in fp8", replace(c, precision="fp8")))
-    reached = [Lever(what, _reach(other)) for what, other in changes]
+        changes["weights in fp8"] = replace(c, precision="fp8", row=None)
+    reached = [Lever(what, _reach(other)) for what, other in changes.items()]
     return tuple(
         sorted((x for x in reached if x.largest_context > now), key=lambda x: -x.largest_context)
     )
@@ -109,7 +121,7 @@ def check_context(choice: Choice, context: int) -> KvRoom:
     if why is None:
         return room
     reach = _reach(choice)
-    helps = [f"{x.change} ({x.largest_context} tokens)" for x in levers(choice)[:4]]
+    helps = [f"{x.change} ({x.largest_context} tokens)" for x in levers(choice)]
     mend = f"; what helps: {', '.join(helps)}" if helps else ""
     what = f"{choice.llm.id} on {choice.accelerator.id} tp{choice.layout.tp_degree}"
     raise InputError(

@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.curves.memory import (
-    KvRoom,
-    Layout,
-    Settings,
-    kv_bytes_per_token_per_device,
-    kv_room,
-    law_reserve,
-)
+from planner.curves.context import Choice
+from planner.curves.memory import KvRoom, Layout, Settings, kv_bytes_per_token_per_device
 from planner.curves.step_law import StepLaw
 
 if TYPE_CHECKING:
@@ -77,18 +71,30 @@ class Curve:
         """Whether steps of so many tokens, or requests so long, lie beyond what was tabled."""
         return max_num_batched_tokens > self.max_tokens_per_step or context > self.max_context
 
+    def choice(self, settings: Settings | None = None) -> Choice:
+        """Return the curve as a choice whose context and levers can be asked for.
+
+        Args:
+            settings: Default: the engine's defaults at the source's share of memory.
+        """
+        return Choice(
+            llm=self.llm,
+            accelerator=self.accelerator,
+            precision=self.precision,
+            kv_dtype=self.kv_dtype,
+            layout=self.layout,
+            settings=settings or Settings(utilisation=self.memory_utilisation),
+            row=self.row,
+        )
+
     def room(self, settings: Settings | None = None, logged_blocks: int | None = None) -> KvRoom:
         """Return the KV cache of one rank under an engine's settings.
 
         Args:
-            settings: Default: the engine's defaults at the curve's own share of memory.
+            settings: Default: the engine's defaults at the source's share of memory.
             logged_blocks: Blocks that a real engine reported; overrides the formula.
         """
-        given = settings or Settings(utilisation=self.memory_utilisation)
-        reserve = law_reserve(self.row, self.llm, given)
-        return kv_room(
-            self.llm, self.accelerator, reserve, self.layout, given, self.kv_dtype, logged_blocks
-        )
+        return self.choice(settings).room(logged_blocks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ a step law, and a generic model whose constants were read off memory logs of rea
 * activations of the forward pass: per token of a step, three widths of the residual stream and
   three inner widths at 16 bits (0.3 % off a log that gives 0.1033 GiB per 1,000 tokens for an
   8B model with inner width 14,336);
-* the sampler's warm-up: 38.4 bytes per vocabulary entry and sequence, whatever the degree (five
-  models at 1,024 sequences lie between 38.2 and 38.6), while hidden states are held; the larger
+* the sampler's warm-up: 38.4 bytes per vocabulary entry and sequence, whatever the degree (seven
+  logs at 1,024 sequences lie between 38.2 and 38.6), while hidden states are held; the larger
   of the two peaks counts;
 * overhead outside the allocator: 0.14 GiB alone, 0.55 GiB in a group of two, and 50 MB more for
   the communication buffers of larger groups.
@@ -42,6 +42,8 @@ WEIGHT_BYTES: Final = {
 SAMPLER_BYTES: Final = 38.4
 MXFP4_PAD: Final = 256
 """MXFP4 expert kernels pad the inner width to a multiple of this: 2,880 becomes 3,072."""
+
+FRAGILE_SHARE: Final = 0.05
 
 ROW_TOKENS: Final = 8192
 """Step size for which a step law's account states activations."""
@@ -125,8 +127,12 @@ class KvRoom:
         return None
 
     def is_fragile(self, context: int) -> bool:
-        """Whether fewer than two of the longest requests fit, so that they run one by one."""
-        return self.holds(context) < 2
+        """Whether the fit hangs by a thread.
+
+        Fewer than two of the longest requests fit, so that they run one by one; or the cache is
+        under 5 % of the memory, which another engine version's activations may take.
+        """
+        return self.holds(context) < 2 or self.kv_bytes < FRAGILE_SHARE * self.memory_bytes
 
 
 def kv_layers(llm: Llm) -> tuple[int, int]:
@@ -266,20 +272,25 @@ def generic_reserve(
 
 
 def law_reserve(row: StepLawRow, llm: Llm, settings: Settings = DEFAULTS) -> Reserve:
-    """Account by the step law's own figures; activations scale with the step's tokens.
+    """Account by the step law's own figures, or the generic model's where those are larger.
 
-    Weights are the larger of the law's figure and the generic one: the law's source does not
-    know that engines pad MXFP4 experts, which costs 4 GiB on a 120B model.
+    The law's activations scale with the tokens of a step. Its source does not know that engines
+    pad MXFP4 experts (4 GiB on a 120B model), nor that vLLM's sampler warm-up grows with
+    ``max_num_seqs``: memory logs show both.
     """
     layout = Layout(tp_degree=row.tp_degree, dp_degree=row.dp_degree, pp_degree=row.pp_degree)
-    weights = float(row.weights_bytes)
+    weights, overhead = float(row.weights_bytes), float(row.other_bytes)
+    activation = row.activation_bytes_8192 * settings.max_num_batched_tokens / ROW_TOKENS
     if llm.params_total_b is not None and row.precision in WEIGHT_BYTES:
-        weights = max(weights, weights_bytes_per_device(llm, row.precision, layout))
-    share = settings.max_num_batched_tokens / ROW_TOKENS
+        generic = generic_reserve(llm, row.precision, layout, settings)
+        weights = max(weights, generic.weights_bytes)
+        if row.engine == "vllm":
+            beside = generic.activation_bytes + generic.overhead_bytes
+            activation = max(activation, beside - overhead)
     return Reserve(
         weights_bytes=weights,
-        activation_bytes=row.activation_bytes_8192 * share,
-        overhead_bytes=float(row.other_bytes),
+        activation_bytes=activation,
+        overhead_bytes=overhead,
         basis="the step law's own account",
         of_free=row.memory_fraction_of == "of_free",
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from planner.errors import InputError
+from planner.kernels import Law
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,21 +19,6 @@ if TYPE_CHECKING:
 
 _PS_PER_S: Final = 1e12
 _MAX_PS: Final = 2.0**62
-
-
-class LawFields(NamedTuple):
-    """A step law in whole picoseconds, in the order of the kernel's own law.
-
-    ``tokens_ps[n]`` is L(n) for n = 0 .. max_num_batched_tokens, int64. The kernel sums
-    S = Σ new · (2 · cached + new) = 2 X, a whole number, and shifts ``square_ps_2p15 · S`` right
-    by 16 bits: the coefficient of X is kept to 2^-15 ps.
-    """
-
-    tokens_ps: NDArray[np.int64]
-    square_ps_2p15: int
-    context_ps: int
-    sequence_ps: int
-    chunk_context_ps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +112,7 @@ class StepLaw:
         return float(self.step_s_of(*sums))
 
 
-def law_fields(law: StepLaw, max_num_batched_tokens: int) -> LawFields:
+def law_fields(law: StepLaw, max_num_batched_tokens: int) -> Law:
     """Quantise a step law to whole picoseconds, once, for kernels that must agree to the bit.
 
     Each coefficient is rounded to the nearest ps (the quadratic one to 2^-15 ps), so that a
@@ -142,8 +128,9 @@ def law_fields(law: StepLaw, max_num_batched_tokens: int) -> LawFields:
     if max(float(seconds.max()) * _PS_PER_S, square) > _MAX_PS:
         raise InputError("a step of this law is longer than 53 days; its unit must be seconds")
     table = np.rint(seconds * _PS_PER_S).astype(np.int64)
+    table[1:] = np.maximum(table[1:], 1)  # the kernels' clock must move
     table.flags.writeable = False
-    return LawFields(
+    return Law(
         tokens_ps=table,
         square_ps_2p15=round(square),
         context_ps=round(law.c_k_s_per_token * _PS_PER_S),
