@@ -60,7 +60,8 @@ class BuildPackage(build_py):
             super().run()
             return
         package = Path(self.build_lib) / "planner"
-        shutil.rmtree(package, ignore_errors=True)
+        if package.resolve() != Path("planner").resolve():
+            shutil.rmtree(package, ignore_errors=True)
         super().run()
         for folder in SHIPPED:
             if Path(folder).is_dir():

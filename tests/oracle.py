@@ -84,14 +84,24 @@ class Engine:
         if not self.running and not self.waiting:
             return None
         self.step = []
+        budget, preempted = self.serve_running(now)
+        if not preempted:
+            self.admit(now, budget)
+        self.peak = max(self.peak, self.limits.kv_blocks - self.free)
+        assert self.free >= 0
+        assert self.limits.kv_blocks - self.free == sum(r.blocks for r in self.running)
+        return self.duration()
+
+    def serve_running(self, now: int) -> tuple[int, bool]:
+        """Rules 2 to 4; returns what is left of the budget, and whether any was preempted."""
         budget = self.limits.max_num_batched_tokens
         preempted = False
         index = 0
         while index < len(self.running):
             request = self.running[index]
             new = min(request.tokens - request.computed, budget)
+            index += 1
             if new == 0:
-                index += 1
                 continue
             while not (got := self.take_blocks(request, new)):
                 preempted = True
@@ -101,29 +111,28 @@ class Engine:
                 break
             self.step.append((request, new))
             budget -= new
-            index += 1
-        if not preempted:
-            while self.waiting and budget > 0 and len(self.running) < self.limits.max_num_seqs:
-                request = self.waiting[0]
-                new = min(request.tokens, budget)
-                must_fit = request.tokens if self.limits.reserve_full_prompt else new
-                gate = ceil_div(must_fit, self.limits.block_size)
-                if self.running:
-                    gate += self.limits.watermark_blocks
-                if gate > self.free:
-                    break
-                assert self.take_blocks(request, new)
-                self.waiting.popleft()
-                self.running.append(request)
-                if request.first_scheduled is None:
-                    request.first_scheduled = now
-                    self.admitted.append(request.id)
-                self.step.append((request, new))
-                budget -= new
-        self.peak = max(self.peak, self.limits.kv_blocks - self.free)
-        assert 0 <= self.free
-        assert self.limits.kv_blocks - self.free == sum(r.blocks for r in self.running)
-        return self.duration()
+        return budget, preempted
+
+    def admit(self, now: int, budget: int) -> None:
+        """Rules 5 and 6."""
+        limits = self.limits
+        while self.waiting and budget > 0 and len(self.running) < limits.max_num_seqs:
+            request = self.waiting[0]
+            new = min(request.tokens, budget)
+            must_fit = request.tokens if limits.reserve_full_prompt else new
+            gate = ceil_div(must_fit, limits.block_size)
+            if self.running:
+                gate += limits.watermark_blocks
+            if gate > self.free:
+                return
+            assert self.take_blocks(request, new)
+            self.waiting.popleft()
+            self.running.append(request)
+            if request.first_scheduled is None:
+                request.first_scheduled = now
+                self.admitted.append(request.id)
+            self.step.append((request, new))
+            budget -= new
 
     def duration(self) -> int:
         decodes = [r for r, _ in self.step if r.decoding]

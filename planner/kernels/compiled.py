@@ -68,9 +68,9 @@ def run(
     if _module is None:
         raise ImportError(STATUS)
     n = len(arrival_ps)
-    times = tuple(np.empty(n, np.int64) for _ in range(5))
-    counts = tuple(np.empty(n, np.int32) for _ in range(2))
-    totals = np.zeros(4 * replicas, np.int64)
+    first_scheduled, first_token, finish, stall, preempted = np.empty((5, n), np.int64)
+    preemptions, replica = np.empty((2, n), np.int32)
+    totals = np.zeros((replicas, 4), np.int64)
     _module.simulate(
         law,
         limits,
@@ -79,8 +79,20 @@ def run(
         output_tokens,
         replicas,
         router,
-        (*times, *counts),
-        totals,
+        (first_scheduled, first_token, finish, stall, preempted, preemptions, replica),
+        totals.reshape(-1),
     )
-    steps, events, busy_ps, peak = zip(*totals.reshape(replicas, 4).tolist(), strict=True)
-    return Records(*times, *counts, sum(steps), sum(events), sum(busy_ps), max(peak))
+    steps, events, busy_ps, peak_kv_blocks = zip(*totals.tolist(), strict=True)
+    return Records(
+        first_scheduled_ps=first_scheduled,
+        first_token_ps=first_token,
+        finish_ps=finish,
+        decode_stall_ps=stall,
+        preempted_ps=preempted,
+        preemptions=preemptions,
+        replica=replica,
+        steps=sum(steps),
+        events=sum(events),
+        busy_ps=sum(busy_ps),
+        peak_kv_blocks=max(peak_kv_blocks),
+    )

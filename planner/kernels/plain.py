@@ -46,6 +46,8 @@ class _Traffic(NamedTuple):
     arrival: list[int]
     prompt: list[int]
     output: list[int]
+    final: list[int]
+    """Tokens in the KV cache at the last step: prompt + output - 1."""
 
 
 def run(
@@ -72,11 +74,12 @@ def run(
         OverflowError: Simulated time passed ``LAST_PS``.
     """
     n = len(arrival_ps)
-    traffic = _Traffic(arrival_ps.tolist(), prompt_tokens.tolist(), output_tokens.tolist())
     columns = _Columns([-1] * n, [-1] * n, [-1] * n, [0] * n, [0] * n, [0] * n)
     level = law.tokens_ps.tolist()
-    tokens = prompt_tokens.astype(np.int64) + output_tokens - 1
-    fits = tokens <= limits.kv_blocks * limits.block_size
+    final_tokens = prompt_tokens.astype(np.int64) + output_tokens - 1
+    fits = final_tokens <= limits.kv_blocks * limits.block_size
+    arrays = (arrival_ps, prompt_tokens, output_tokens, final_tokens)
+    traffic = _Traffic(*(array.tolist() for array in arrays))
     generated = [0] * n
     inboxes: list[list[int]] = [[] for _ in range(replicas)]
     members = [
@@ -202,7 +205,7 @@ def _replica(
     one, each after a ``send`` of its arrival time and followed by another. ``send(NEVER)``
     runs to the end and returns the totals.
     """
-    arrival, prompt, output = traffic
+    arrival, prompt, output, final = traffic
     first_scheduled, first_token, finish, decode_stall, preempted_ps, preemptions = columns
     _, square, context_ps, sequence_ps, chunk_context_ps = law
     max_num_seqs, max_tokens, kv_blocks, size, reserve, watermark = limits
@@ -224,34 +227,33 @@ def _replica(
     start, boundary, steps = 0, NEVER, 0
     all_steps = events = busy = peak = 0
     until = 0
+    upcoming = NEVER  # arrival of inbox[head]
 
     while True:
         # --- wait for leave to pass the boundary; wake up, or cut the window, for an arrival
         while True:
-            if head < len(inbox):
-                request = inbox[head]
-                now = arrival[request]
-                if boundary == NEVER:
-                    start = boundary = now
-                elif (
-                    steps > 1
-                    and start < now < boundary
+            if steps > 1:
+                if (
+                    start < upcoming < boundary
                     and not preempted
                     and len(running) < max_num_seqs
                     and budget
                 ):
-                    tokens = prompt[request]
+                    tokens = prompt[inbox[head]]
                     need = tokens if reserve or tokens < budget else budget
                     if context <= size * (kv_blocks - watermark + -need // size):
                         slope = context_ps * decoding
-                        steps = _steps_to_cover(now - start, first_step, slope, steps)
+                        steps = _steps_to_cover(upcoming - start, first_step, slope, steps)
                         duration = steps * first_step + slope * (steps * (steps - 1) // 2)
                         boundary = start + duration
-            elif until == NEVER == boundary:
-                return _Totals(all_steps, events, busy, peak)
+            elif boundary == NEVER:
+                start = boundary = upcoming
+                if until == NEVER == boundary:
+                    return _Totals(all_steps, events, busy, peak)
             if boundary < until:
                 break
             until = yield boundary, len(running) + len(preempted) + len(inbox) - head
+            upcoming = arrival[inbox[head]] if head < len(inbox) else NEVER
 
         # --- the end of a step, or of a window of decode steps
         if steps:
@@ -267,11 +269,12 @@ def _replica(
                 if held + prefill_blocks > peak:
                     peak = held + prefill_blocks
             if counter in due:
-                for request in due.pop(counter):
-                    length = prompt[request] + output[request] - 1
+                finished = due.pop(counter)
+                decoding -= len(finished)
+                for request in finished:
+                    length = final[request]
                     by_residue[(length - counter) % size] -= 1
                     held += (counter - length - held_at) // size
-                    decoding -= 1
                     context -= length
                     decode_stall[request] += stall_clock
                     finish[request] = boundary
@@ -291,14 +294,14 @@ def _replica(
                         finish[request] = boundary
                         del running[request]
                         continue
-                    length = prompt[request] + done - 1
-                    by_residue[(length - counter) % size] += 1
-                    held -= (counter - length - held_at) // size
+                    key = finish_key[request] = counter + missing
+                    offset = final[request] - key
+                    by_residue[offset % size] += 1
+                    held -= -(offset + held_at) // size
                     decoding += 1
-                    context += length
+                    context += offset + counter
                     decode_stall[request] -= stall_clock
                     generated[request] = done
-                    key = finish_key[request] = counter + missing
                     if key in due:
                         due[key].append(request)
                     else:
@@ -333,12 +336,12 @@ def _replica(
                 if not bucket:
                     del due[key]
                 generated[request] = output[request] - (key - counter)
-                length = prompt[request] + generated[request] - 1
-                by_residue[(length - counter) % size] -= 1
-                held += (counter - length - held_at) // size
+                offset = final[request] - key
+                by_residue[offset % size] -= 1
+                held += -(offset + held_at) // size
                 sure = kv_blocks - held
                 decoding -= 1
-                context -= length
+                context -= offset + counter
                 decode_stall[request] += stall_clock
 
         # --- then the one unfinished prefill, which is the last of the running
@@ -381,17 +384,17 @@ def _replica(
                 if preempted:
                     request = preempted[-1]
                     target = prompt[request] + generated[request]
-                elif head < len(inbox):
+                elif upcoming <= start:
                     request = inbox[head]
-                    if arrival[request] > start:
-                        break
                     target = prompt[request]
                 else:
                     break
                 chunk = target if target < budget else budget
-                blocks = -(-chunk // size)
-                need = prefill_blocks + (-(-target // size) if reserve else blocks)
-                if running:
+                blocks = need = -(-chunk // size)
+                if reserve and chunk < target:
+                    need = -(-target // size)
+                need += prefill_blocks
+                if watermark and running:
                     need += watermark
                 if need > sure:
                     if not exact:
@@ -405,6 +408,7 @@ def _replica(
                     preempted.pop()
                 else:
                     head += 1
+                    upcoming = arrival[inbox[head]] if head < len(inbox) else NEVER
                     first_scheduled[request] = start
                 running[request] = None
                 prefill_blocks += blocks

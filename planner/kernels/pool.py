@@ -61,11 +61,17 @@ def simulate_pool(
     """
     _check_limits(law, limits, replicas, router)
     _check_traffic(arrival_ps, prompt_tokens, output_tokens)
-    law = law._replace(tokens_ps=np.ascontiguousarray(law.tokens_ps))
-    arrays = tuple(map(np.ascontiguousarray, (arrival_ps, prompt_tokens, output_tokens)))
-    _check_magnitude(law, limits, *arrays)
+    _check_magnitude(law, limits, prompt_tokens, output_tokens)
     run = compiled.run if compiled.COMPILED else plain.run
-    return run(law, limits, *arrays, replicas, _ROUTERS[router])
+    return run(
+        law._replace(tokens_ps=np.ascontiguousarray(law.tokens_ps)),
+        limits,
+        np.ascontiguousarray(arrival_ps),
+        np.ascontiguousarray(prompt_tokens),
+        np.ascontiguousarray(output_tokens),
+        replicas,
+        _ROUTERS[router],
+    )
 
 
 def _check(holds: bool | np.bool_, what: str) -> None:
@@ -126,12 +132,11 @@ def _check_traffic(
 def _check_magnitude(
     law: Law,
     limits: Limits,
-    arrival_ps: NDArray[np.int64],
     prompt_tokens: NDArray[np.int32],
     output_tokens: NDArray[np.int32],
 ) -> None:
     """Refuse laws for which the time of one span of steps may leave 64 bits."""
-    if len(arrival_ps) == 0:
+    if len(prompt_tokens) == 0:
         return
     cache = limits.kv_blocks * limits.block_size
     tokens = limits.max_num_batched_tokens

@@ -27,21 +27,13 @@ class Pool {
     push_to(router_ == Router::kRoundRobin ? next_in_turn() : least_outstanding(now), now, request);
   }
 
-  // Push whole arrays, then run to the end. Round robin deals the requests out without looking
-  // at any state, so the replicas' histories are independent: one is told after the other,
-  // and its state stays in the processor's cache.
+  // Push whole arrays, then run to the end.
   void run(i64 count, const i64* arrival, const i32* prompt, const i32* output) {
-    const i64 turns = router_ == Router::kRoundRobin ? static_cast<i64>(members_.size()) : 1;
-    for (i64 turn = 0; turn < turns; ++turn) {
-      for (i64 i = turn; i < count; i += turns) {
-        const Request request{static_cast<i32>(i), prompt[i], output[i]};
-        if (router_ == Router::kRoundRobin) {
-          push_to(turn, arrival[i], request);
-        } else {
-          push(arrival[i], request);
-        }
-      }
-      if (router_ == Router::kRoundRobin) members_[turn].advance(kNever);
+    if (router_ == Router::kRoundRobin) {
+      deal(count, arrival, prompt, output);
+    } else {
+      for (i64 i = 0; i < count; ++i)
+        push(arrival[i], Request{static_cast<i32>(i), prompt[i], output[i]});
     }
     for (Member& member : members_) member.advance(kNever);
   }
@@ -49,6 +41,20 @@ class Pool {
   const std::vector<Member>& members() const { return members_; }
 
  private:
+  // Round robin looks at no state, so the replicas' histories are independent and need not be
+  // told in order of time. By hands of a few thousand requests, one replica after the other:
+  // a replica's state, and the records of a hand, stay in the processor's cache.
+  void deal(i64 count, const i64* arrival, const i32* prompt, const i32* output) {
+    const i64 players = static_cast<i64>(members_.size());
+    const i64 hand = players * std::max<i64>(1, kHand / players);
+    for (i64 first = 0; first < count; first += hand) {
+      const i64 last = std::min(count, first + hand);
+      for (i64 player = 0; player < players; ++player)
+        for (i64 i = first + player; i < last; i += players)
+          push_to(player, arrival[i], Request{static_cast<i32>(i), prompt[i], output[i]});
+    }
+  }
+
   // A request that could not even run alone would block the queue for ever. It takes its turn
   // of the router, which cannot know, and is rejected by the replica.
   void push_to(i64 index, i64 now, const Request& request) {
@@ -81,6 +87,8 @@ class Pool {
     }
     return best;
   }
+
+  static constexpr i64 kHand = 8192;
 
   const Limits limits_;
   const Router router_;
