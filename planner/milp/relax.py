@@ -93,7 +93,11 @@ def no_fleet(data: Instance, time_limit_s: float) -> NoFleetError:
     else:
         if not together:
             raise SolverError("a solver called the program infeasible, but a fleet exists")
-    alone = () if any(s.number == "C2" for s in together) else single_shortfalls(data, deadline.left_s())
+    alone = (
+        ()
+        if any(s.number == "C2" for s in together)
+        else single_shortfalls(data, deadline.left_s())
+    )
     lines = ["no fleet keeps every promise within the limits"]
     lines += [f"must give way together: {s}" for s in together]
     lines += [f"would do alone: {s}" for s in alone]
@@ -174,7 +178,7 @@ def _elastic(
     check_rows(program, answer.x, "highs", RAW)
     value = dict(zip(program.columns, answer.x, strict=True))
     return tuple(
-        _shortfall(data, *limit, value[s.name] * _size(data, limit))
+        _shortfall(data, *limit, float(value[s.name]) * _size(data, limit))
         for limit, s in slack.items()
         if value[s.name] > FINEST
     )

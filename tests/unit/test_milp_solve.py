@@ -23,7 +23,9 @@ class Liar(pulp.LpSolver):
 
     def __init__(self, **values: float) -> None:
         super().__init__(msg=False)
-        self.values = {name.replace("__", ",").replace("_of_", "("): y for name, y in values.items()}
+        self.values = {
+            name.replace("__", ",").replace("_of_", "("): y for name, y in values.items()
+        }
 
     def actualSolve(self, lp: pulp.LpProblem) -> int:  # noqa: N802 - PuLP's name
         for v in lp.variables():
