@@ -12,7 +12,7 @@ from planner.milp.clock import Deadline
 from planner.milp.formulation import model_of
 from planner.milp.highs import Settings
 from planner.milp.ratio import best_ratio
-from planner.milp.relax import no_fleet, unserved
+from planner.milp.relax import no_fleet
 from planner.milp.solve import solve
 
 if TYPE_CHECKING:
@@ -60,9 +60,6 @@ def choose(
     for name, number in (("time_limit_s", time_limit_s), ("gap", gap)):
         if not (math.isfinite(number) and number >= 0):
             raise InputError(f"{name}: must be finite and at least 0; got {number}")
-    lost = unserved(instance)
-    if lost:
-        raise no_fleet(instance, time_limit_s)
     model, deadline = model_of(instance), Deadline.after(time_limit_s)
     settings = Settings(gap=gap, seed=seed)
     try:

@@ -8,7 +8,6 @@ alone.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +24,7 @@ from planner.milp.solve import RAW
 from planner.milp.variables import declare, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from planner.milp.instance import Instance
 
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
 LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9")
 """Families that a user could loosen."""
+LAST_RESORT: Final = 1e3
+"""Price of a share of demand that no unit takes, beside one of a limit that gives way."""
 FINEST: Final = 1e-6
 """Slack, as a share of its limit, that counts as none."""
 
@@ -58,8 +59,8 @@ class Shortfall:
         """Say it in one line."""
         of = f"({','.join(self.index)})" if self.index else ""
         what = f"{self.number} {self.family}{of}"
-        if math.isinf(self.needs):
-            return f"{what}: nothing within the other limits serves it"
+        if self.number == "C2":
+            return f"{what}: no mix of operating points carries more than {self.needs:.4g} of it"
         return f"{what}: limit {self.limit:.6g} {self.unit}, needs {self.needs:.6g}"
 
 
@@ -92,34 +93,35 @@ def no_fleet(data: Instance, time_limit_s: float) -> NoFleetError:
     else:
         if not together:
             raise SolverError("a solver called the program infeasible, but a fleet exists")
-    alone = () if _hopeless(together) else single_shortfalls(data, deadline.left_s())
+    alone = (
+        ()
+        if any(s.number == "C2" for s in together)
+        else single_shortfalls(data, deadline.left_s())
+    )
     lines = ["no fleet keeps every promise within the limits"]
     lines += [f"must give way together: {s}" for s in together]
     lines += [f"would do alone: {s}" for s in alone]
     return NoFleetError("\n".join(lines), together, alone)
 
 
-def unserved(data: Instance) -> tuple[Shortfall, ...]:
-    """Name the workloads that no template serves and that may not be turned away in full."""
-    served = {w for (_, _, w), load in data.load_rps.items() if load > 0}
-    return tuple(
-        _shortfall(data, "C2", (w,), math.inf)
-        for w in data.W
-        if w not in served and data.shed_limit.get(w, 0.0) < 1
-    )
-
-
 def shortfalls(data: Instance, time_limit_s: float = 60.0) -> tuple[Shortfall, ...]:
     """Return the limits that must give way together; empty if a fleet exists.
 
     The sum over limits of slack / limit is least (a limit of zero counts as one of its unit,
-    a budget of zero as the cheapest unit).
+    a budget of zero as the cheapest unit). Where no loosening helps, because no mix of operating
+    points carries all demand, C2 is among them, with the share that can be carried.
 
     Raises:
         LimitReachedError: The time passed before any answer.
         SolverError: The answer did not survive its check.
     """
-    return unserved(data) or _elastic(data, lambda _: True, time_limit_s) or ()
+    deadline = Deadline.after(time_limit_s)
+    answer = _elastic(data, lambda limit: limit[0] in LIMITS, time_limit_s)
+    if answer is None:
+        answer = _elastic(data, lambda limit: limit[0] in (*LIMITS, "C2"), deadline.left_s())
+    if answer is None:
+        raise SolverError("highs calls a program infeasible in which every limit gives way")
+    return answer
 
 
 def single_shortfalls(data: Instance, time_limit_s: float = 60.0) -> tuple[Shortfall, ...]:
@@ -143,10 +145,6 @@ def single_shortfalls(data: Instance, time_limit_s: float = 60.0) -> tuple[Short
     return tuple(one for _, one in sorted(found, key=lambda pair: pair[0]))
 
 
-def _hopeless(together: Collection[Shortfall]) -> bool:
-    return any(math.isinf(one.needs) for one in together)
-
-
 def _limits(data: Instance) -> list[Limit]:
     """List every limit that is given, in the order of the page."""
     v = declare(pulp.LpProblem("limits", pulp.LpMinimize), data)
@@ -162,13 +160,14 @@ def _elastic(
     slack: dict[Limit, pulp.LpVariable] = {}
     for number, index, row in rows(data, v):
         limit = (number, index)
-        if number in LIMITS and gives(limit):
+        if gives(limit):
             slack[limit] = problem.add_variable(name_of("slack", (number, *index)), 0)
             size = _size(data, limit) / _scale(data, limit)
             give = -size if row.sense == pulp.LpConstraintLE else size
             row.addInPlace(pulp.LpAffineExpression({slack[limit]: give}))
         problem += row, name_of(CONSTRAINTS[number].__name__, index)
-    problem.setObjective(pulp.LpAffineExpression(dict.fromkeys(slack.values(), 1.0)))
+    price = {s: LAST_RESORT if number == "C2" else 1.0 for (number, _), s in slack.items()}
+    problem.setObjective(pulp.LpAffineExpression(price))
     program = read(problem)
     answer = highs.run(program, Settings(time_limit_s=time_limit_s, gap=1e-4))
     if answer.status == "infeasible":
@@ -179,7 +178,7 @@ def _elastic(
     check_rows(program, answer.x, "highs", RAW)
     value = dict(zip(program.columns, answer.x, strict=True))
     return tuple(
-        _shortfall(data, *limit, value[s.name] * _size(data, limit))
+        _shortfall(data, *limit, float(value[s.name]) * _size(data, limit))
         for limit, s in slack.items()
         if value[s.name] > FINEST
     )
@@ -187,7 +186,7 @@ def _elastic(
 
 def _shortfall(data: Instance, number: str, index: tuple[str, ...], missing: float) -> Shortfall:
     limit, unit = _limit(data, number, index)
-    needs = limit + missing if number not in ("C3", "C9") else limit - missing
+    needs = limit + missing if number not in ("C2", "C3", "C9") else limit - missing
     return Shortfall(number, CONSTRAINTS[number].__name__, index, limit, needs, unit)
 
 
