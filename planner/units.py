@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -38,6 +39,14 @@ class Dimension:
         from_file = bool((info.context or {}).get("from_file"))
         if isinstance(value, int | float) and not isinstance(value, bool) and not from_file:
             return float(value)
+        return self.read(value)
+
+    def read(self, value: object) -> float:
+        """Read a number with its unit, such as ``"500 ms"`` or ``"60s"``.
+
+        Raises:
+            ValueError: The value is no text, or its unit is missing or unknown.
+        """
         units = ", ".join(self.factors)
         found = _NUMBER.match(value) if isinstance(value, str) else None
         if found is None or not found[2]:
@@ -133,5 +142,42 @@ Tokens = Annotated[
 ]
 """A number of tokens; counted, so written bare or as ``1500 tokens``."""
 
-Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-"""Dimensionless, so written bare: ``0.99``."""
+
+def read_share(value: object) -> float:
+    """Read ``0.95``, ``"0.95"`` and ``"95 %"`` alike; per cent are shifted as decimals, exactly.
+
+    Raises:
+        ValueError: The value is no number, or is above 1 and so was meant as per cent.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number, percent = float(value), False
+    else:
+        found = _NUMBER.match(value) if isinstance(value, str) else None
+        if found is None or found[2] not in (None, "%"):
+            raise ValueError(f"expected a share, such as 0.95 or 95 %; got {value!r}")
+        percent = found[2] == "%"
+        digits = Decimal(found[1].replace(",", "").replace("_", ""))
+        number = float(digits.scaleb(-2) if percent else digits)
+    if 1 < number <= 100 and not percent:
+        raise ValueError(f"{number:g} is more than all; write {number / 100:g} or {number:g} %")
+    return number
+
+
+Share = Annotated[
+    float,
+    BeforeValidator(read_share),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "string", "pattern": r"^\s*[0-9.]+\s*%?\s*$"},
+            ],
+            "description": "A share, written bare or in per cent",
+            "examples": [0.95, "95 %"],
+        }
+    ),
+]
+"""A share without its bounds; dimensionless, so written bare: ``0.99`` or ``99 %``."""
+
+Fraction = Annotated[Share, Field(ge=0, le=1, allow_inf_nan=False)]
+"""A share from 0 to 1, both included."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from planner.spec import Spec
-from planner.units import Seconds
+from planner.units import Seconds, Share
 
 
 class Slo(Spec):
@@ -23,8 +23,8 @@ class Slo(Spec):
     tpot: Seconds
     """Time per output token: (last token - first token) / (output tokens - 1), per request."""
 
-    attainment: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.95
-    """Share of the offered requests that must meet both deadlines, such as 0.95."""
+    attainment: Annotated[Share, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.95
+    """Share of the offered requests that must meet both deadlines, such as 0.95 or 95 %."""
 
     @model_validator(mode="after")
     def _first_token_is_not_faster_than_the_rest(self) -> Slo:
