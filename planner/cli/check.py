@@ -42,9 +42,13 @@ def check(
 
 
 def _summary(path: Path, settings: list[str]) -> str:
+    from planner.catalogue import Catalogue
+    from planner.problem.resolve import resolve
     from planner.scenario.load import load_scenario
 
-    scenario = load_scenario(path, settings).scenario
+    loaded = load_scenario(path, settings)
+    resolve(loaded, Catalogue())
+    scenario = loaded.scenario
     counts = ((len(scenario.workloads), "workload"), (len(scenario.accelerators), "accelerator"))
     return ", ".join(f"{n} {what}{'s' if n != 1 else ''}" for n, what in counts)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from planner.spec import Spec
+from planner.spec import Spec, mistake
 from planner.units import Seconds, Share
 
 
@@ -29,7 +29,8 @@ class Slo(Spec):
     @model_validator(mode="after")
     def _first_token_is_not_faster_than_the_rest(self) -> Slo:
         if self.ttft < self.tpot:
-            raise ValueError(
-                f"ttft ({self.ttft:g} s) is shorter than tpot ({self.tpot:g} s); are they swapped?"
+            raise mistake(
+                f"{self.ttft:g} s is shorter than tpot ({self.tpot:g} s); are they swapped?",
+                "ttft",
             )
         return self
