@@ -49,6 +49,9 @@ def mistake(message: str, *at: str | int) -> PydanticCustomError:
     return PydanticCustomError("mistake", "{message}", {"message": message, "at": at})
 
 
+_KINDS: Final = {type(None): "empty", list: "a list", str: "text"}
+
+
 def validate(source: Source, as_type: type[S]) -> S:
     """Make a document of plain data; report every mistake, each with its place.
 
@@ -58,7 +61,7 @@ def validate(source: Source, as_type: type[S]) -> S:
     problems: list[tuple[Where | str, str]] = list(source.problems)
     result: S | None = None
     if not isinstance(source.data, dict):
-        kind = "empty" if source.data is None else f"a {type(source.data).__name__}"
+        kind = _KINDS.get(type(source.data), "a single value")
         raise InputError(f"{source.name}:1:1: the document is {kind}; expected keys and values")
     try:
         result = as_type.model_validate_json(_as_json(source.data), strict=True, context=FROM_FILE)
