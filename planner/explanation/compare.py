@@ -204,8 +204,11 @@ def _ratio(over: float, under: float) -> float | None:
     """Divide, or return ``None`` where the result is not a finite number."""
     if under == 0:
         return None
-    ratio = over / under
-    return ratio if math.isfinite(ratio) else None
+    return _finite(over / under)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _side(row: Row) -> Side:
@@ -222,7 +225,7 @@ def _side(row: Row) -> Side:
 def _break_even(one: Row, two: Row) -> float | None:
     rates = _ratio(one.rate_rps, two.rate_rps)
     costs = _ratio(two.cost_usd_per_hour, one.cost_usd_per_hour)
-    return None if rates is None or costs is None else rates * costs
+    return None if rates is None or costs is None else _finite(rates * costs)
 
 
 def _winner(one: Side, two: Side) -> Winner:
@@ -283,7 +286,7 @@ def _flips(sides: tuple[Side, Side], winner: Winner) -> tuple[Flip, ...]:
     goodput_rps = _ratio(loser.cost_usd_per_hour, level_per_request_hour)
     attainment = None if goodput_rps is None else _ratio(goodput_rps, loser.rate_rps)
     rate_rps = None if goodput_rps is None else _ratio(goodput_rps, loser.attainment)
-    cost = rest.goodput_rps * level_per_request_hour if rest.goodput_rps > 0 else None
+    cost = _finite(rest.goodput_rps * level_per_request_hour) if rest.goodput_rps > 0 else None
     return (
         _flip(loser.name, "attainment", loser.attainment, attainment),
         _flip(loser.name, "cost_usd_per_hour", loser.cost_usd_per_hour, cost),
