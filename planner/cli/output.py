@@ -89,7 +89,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         InputError: The folder is missing or read-only, or the disk is full.
     """
-    try:
+    with _told(path):
         target = path.resolve() if path.is_symlink() else path
         if target.is_dir():
             raise InputError(f"{path}: is a folder; name a file")
@@ -97,8 +97,33 @@ def write_whole(path: Path, text: str) -> None:
             target.write_text(text, encoding="utf-8")
         else:
             _replace(target, text)
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a file that could not be written, before long work is done for it.
+
+    Raises:
+        InputError: The path is a folder, or its folder is missing or read-only.
+    """
+    with _told(path):
+        target = path.resolve() if path.is_symlink() else path
+        if target.is_dir():
+            raise InputError(f"{path}: is a folder; name a file")
+        if target.is_file() or not target.exists():
+            descriptor, temporary = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
+            os.close(descriptor)
+            Path(temporary).unlink()
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say why a file cannot be written, in place of the system's error."""
+    try:
+        yield
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {_reason(path, error)}") from error
+    except ValueError as error:
+        raise InputError(f"{str(path)!r}: cannot be written: {error}") from error
 
 
 def _replace(target: Path, text: str) -> None:

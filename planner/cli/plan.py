@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from planner.cli.options import Json, Output, Seed, Settings, seconds, share
-from planner.cli.output import emit, emit_tables, note, progress, write_whole
+from planner.cli.output import emit, emit_tables, note, progress, require_writable, write_whole
 from planner.errors import InfeasibleError
 
 if TYPE_CHECKING:
@@ -46,13 +46,16 @@ def plan(
     The table goes to standard output, or the plan document with --json; -o writes the document
     to a file as well.
     """
-    from planner.planning import plan_scenario
     from planner.scenario.load import load_scenario
     from planner.spec import dump_json
 
     gap_share, limit_s = share("--gap", gap), seconds("--time-limit", time_limit)
     changes = [*(settings or []), *(["policies.extrapolation=false"] if no_extrapolation else [])]
     loaded = load_scenario(file, changes)
+    if output is not None:
+        require_writable(output)
+    from planner.planning import plan_scenario  # heavy: after all that can be refused at once
+
     with progress() as report:
         answer = plan_scenario(
             loaded,
@@ -64,9 +67,11 @@ def plan(
         )
     if no_extrapolation:
         _refuse_extrapolation(answer)
-    if output is not None:
-        write_whole(output, dump_json(answer))
-    _show(answer, as_json=as_json)
+    try:
+        if output is not None:
+            write_whole(output, dump_json(answer))
+    finally:
+        _show(answer, as_json=as_json)  # what was found is shown even if the disk is full
     return EXIT_CODES[answer.status]
 
 

@@ -30,6 +30,12 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def amount(value: float) -> str:
+    """Write how much of something there is: whole numbers whole, others with three digits."""
+    whole = math.isfinite(value) and value == int(value) and abs(value) < 1e15
+    return f"{int(value):,}" if whole else significant(value)
+
+
 def seconds(value: float | None) -> str:
     """Write a time: ``480 ms``, ``1.20 s``, ``35.0 min``."""
     if value is None:

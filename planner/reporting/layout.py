@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -42,9 +44,9 @@ def grid(headers: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     return table
 
 
-def lines(items: Iterable[str]) -> Text:
-    """Set out sentences as an indented list."""
-    return plain("\n".join(f"  {item}" for item in items))
+def lines(items: Iterable[str]) -> Group:
+    """Set out sentences one below another, indented, so that long ones wrap under themselves."""
+    return Group(*(Padding(plain(item), (0, 0, 0, 2)) for item in items))
 
 
 def _printable(character: str) -> str:

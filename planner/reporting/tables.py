@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from planner.reporting.format import NONE, count, rate, seconds, share, significant, usd
+from planner.reporting.format import NONE, amount, count, rate, seconds, share, usd
 from planner.reporting.layout import grid, heading, lines, plain
 from planner.units import TIME
 
@@ -188,8 +188,8 @@ def _money(plan: FleetPlan) -> Iterator[RenderableType]:
             [
                 (
                     x.name,
-                    significant(x.used),
-                    "no limit" if x.limit is None else significant(x.limit),
+                    amount(x.used),
+                    "no limit" if x.limit is None else amount(x.limit),
                     NONE
                     if x.shadow_price_usd_per_hour is None
                     else f"{usd(x.shadow_price_usd_per_hour)} per hour",
@@ -246,7 +246,8 @@ def rejected_by_accelerator(plan: FleetPlan) -> dict[str, list[Rejected]]:
 
 
 def _notes(plan: FleetPlan) -> Iterator[RenderableType]:
-    notes = [x for x in (*plan.evidence.notes, plan.evidence.proof_covers) if x]
+    covers = plan.evidence.proof_covers
+    notes = [*plan.evidence.notes, *([f"The proof covers: {covers}"] if covers else [])]
     if notes:
         yield heading("Notes")
         yield lines(notes)

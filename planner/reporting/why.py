@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.reporting.format import NONE, count, significant, usd
+from planner.reporting.format import NONE, amount, count, significant, usd
 from planner.reporting.layout import grid, heading, lines, plain
 from planner.reporting.tables import interval
 
@@ -56,10 +56,10 @@ def _sections(why: Why) -> Iterator[RenderableType]:
 
 
 def _limit(x: LimitUse) -> str:
-    of = "" if x.limit is None else f" of {significant(x.limit)}"
+    of = "" if x.limit is None else f" of {amount(x.limit)}"
     price = x.shadow_price_usd_per_hour
     worth = "" if not price else f"; one more is worth {usd(price)} per hour"
-    return f"{x.name}: {significant(x.used)}{of} used{worth}"
+    return f"{x.name}: {amount(x.used)}{of} used{worth}"
 
 
 def _numbers(numbers: dict[str, float]) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.reporting.format import NONE, count, rate, seconds, share, significant, usd
+from planner.reporting.format import NONE, amount, count, rate, seconds, share, significant, usd
 
 
 @pytest.mark.parametrize(
@@ -92,3 +92,10 @@ def test_rate_and_count():
     assert rate(None) == NONE
     assert count(1, "pool") == "1 pool"
     assert count(1200, "reply", "replies") == "1,200 replies"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(4.0, "4"), (12_000.0, "12,000"), (2.5, "2.50"), (math.inf, "∞")]
+)
+def test_whole_amounts_are_written_whole(value, text):
+    assert amount(value) == text
