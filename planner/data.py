@@ -1,7 +1,8 @@
-"""Where the shipped data lies: in the wheel, or in the checkout beside the package."""
+"""What the distribution carries: its data, and its version."""
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, metadata
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
@@ -18,3 +19,11 @@ def shipped(kind: Literal["models", "scenarios"]) -> Path:
     beside = _PACKAGE.parent / kind
     inside = _PACKAGE / "_data" / kind
     return inside if inside.is_dir() else beside
+
+
+def version() -> str:
+    """Return the version of the installed distribution, ``0+checkout`` where there is none."""
+    try:
+        return metadata("goodput-planner")["Version"]
+    except PackageNotFoundError:
+        return "0+checkout"

@@ -1,7 +1,8 @@
 """YAML as plain data that remembers where each key and item is written.
 
 Scalars follow YAML 1.2: ``no`` is a word, ``1:30`` is text, ``1e3`` is a number. Anchors
-and aliases are refused: a short document could otherwise grow without bound.
+and aliases are refused: a short document could otherwise grow without bound. Tags are refused:
+a value is what it looks like.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MAX_BYTES: Final = 16 * 2**20
+MAX_BYTES: Final = 4 * 2**20
 """Longest YAML document that is read; traces and tables are other files."""
 MAX_DEPTH: Final = 40
-MAX_NODES: Final = 1_000_000
+MAX_NODES: Final = 100_000
+"""Most keys, items and values of a document: a few seconds of reading."""
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 Loc = tuple[int | str, ...]
 """A location: keys and indices from the root of a document."""
@@ -82,16 +85,12 @@ class _Builder:
         self.loader = loader
         self.places: dict[Loc, Where | str] = {}
         self.problems: list[tuple[Where, str]] = []
-        self.nodes = 0
 
     def where(self, mark: Any) -> Where:
         return _where(self.name, mark)
 
     def build(self, node: yaml.Node, loc: Loc, where: Where) -> object:
         self.places[loc] = where
-        self.nodes += 1
-        if len(loc) > MAX_DEPTH or self.nodes > MAX_NODES:
-            raise InputError(f"{where}: the document nests too deep or is too large")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, loc)
         if isinstance(node, yaml.SequenceNode):
@@ -120,29 +119,37 @@ class _Builder:
         return out
 
 
-def _refuse_anchors(text: str, name: str) -> None:
-    depth = 0
+def _refuse_excess(text: str, name: str) -> None:
+    """Walk the events once, before anything is built, and refuse what a document must not hold."""
+    depth = nodes = 0
     for event in yaml.parse(text, Loader=_Loader):
         where = _where(name, event.start_mark)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise InputError(f"{where}: anchors and aliases are not read; write the value out")
+        if getattr(event, "tag", None):
+            raise InputError(f"{where}: tags are not read; write the plain value")
+        if isinstance(event, yaml.ScalarEvent) and _SURROGATE.search(event.value):
+            raise InputError(f"{where}: half a character (a lone surrogate); write it whole")
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
+        nodes += isinstance(event, yaml.NodeEvent)
         if depth > MAX_DEPTH:
             raise InputError(f"{where}: the document nests too deep")
+        if nodes > MAX_NODES:
+            raise InputError(f"{where}: the document has more than {MAX_NODES:,} values")
 
 
 def parse_yaml(text: str, name: str) -> Source:
     """Turn YAML into plain data that remembers its lines; ``name`` is what errors call it.
 
     Raises:
-        InputError: The text is no YAML, uses anchors, nests too deep or is too long. A
+        InputError: The text is no YAML, uses anchors or tags, nests too deep or is too long. A
             repeated key is noted in ``problems``, so that it is told with the other mistakes.
     """
     if len(text) > MAX_BYTES:
         raise InputError(f"{name}:1:1: the document is longer than {MAX_BYTES >> 20} MiB")
     try:
-        _refuse_anchors(text, name)
+        _refuse_excess(text, name)
         loader = _Loader(text)
         try:
             root = loader.get_single_node()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import types
 import typing
@@ -13,10 +14,10 @@ from pydantic_core import PydanticCustomError
 
 from planner.errors import InputError, Where, nearest
 from planner.source import dotted, read_source
-from planner.units import FROM_FILE
+from planner.units import FROM_FILE, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pydantic_core import ErrorDetails
@@ -31,7 +32,6 @@ class Spec(BaseModel):
         frozen=True,
         extra="forbid",
         use_attribute_docstrings=True,
-        validate_default=True,
         hide_input_in_errors=True,
     )
 
@@ -49,6 +49,9 @@ def mistake(message: str, *at: str | int) -> PydanticCustomError:
     return PydanticCustomError("mistake", "{message}", {"message": message, "at": at})
 
 
+_KINDS: Final = {type(None): "empty", list: "a list", str: "text"}
+
+
 def validate(source: Source, as_type: type[S]) -> S:
     """Make a document of plain data; report every mistake, each with its place.
 
@@ -58,15 +61,20 @@ def validate(source: Source, as_type: type[S]) -> S:
     problems: list[tuple[Where | str, str]] = list(source.problems)
     result: S | None = None
     if not isinstance(source.data, dict):
-        kind = "empty" if source.data is None else f"a {type(source.data).__name__}"
+        kind = _KINDS.get(type(source.data), "a single value")
         raise InputError(f"{source.name}:1:1: the document is {kind}; expected keys and values")
     try:
-        result = as_type.model_validate(source.data, context=FROM_FILE)
+        result = as_type.model_validate_json(_as_json(source.data), strict=True, context=FROM_FILE)
     except ValidationError as error:
         problems += _mistakes(source, as_type, error)
     if problems or result is None:
         raise InputError("\n".join(f"{where}: {what}" for where, what in _in_order(problems)))
     return result
+
+
+def _as_json(data: object) -> str:
+    """Write plain data as JSON, whose strict reading takes lists but no ``"8"`` for 8."""
+    return json.dumps(data)
 
 
 def read_spec(path: Path, as_type: type[S]) -> S:
@@ -108,10 +116,35 @@ def _mistakes(
     for item in error.errors():
         loc = (*item["loc"], *item.get("ctx", {}).get("at", ()))
         found.setdefault(loc, item)
+    misspelt = set(_misspelt(as_type, found))
     for loc, item in found.items():
-        if any(loc != other and loc == other[: len(loc)] for other in found):
+        follows = any(loc != other and loc == other[: len(loc)] for other in found)
+        if follows or loc in misspelt:
             continue
-        yield source.at(loc), f"{dotted(loc) or 'document'}: {_sentence(as_type, item)}"
+        sentence = _sentence(as_type, item, _value_at(source.data, loc))
+        yield source.at(loc), f"{dotted(loc) or 'document'}: {sentence}"
+
+
+def _misspelt(as_type: type[Spec], found: Mapping[Loc, ErrorDetails]) -> Iterator[Loc]:
+    """Yield the missing keys that an unknown key beside them was meant to be."""
+    for loc, item in found.items():
+        if item["type"] == "extra_forbidden":
+            meant = difflib.get_close_matches(str(loc[-1]), _fields_at(as_type, loc[:-1]), n=1)
+            key = (*loc[:-1], *meant)
+            if meant and key in found and found[key]["type"] == "missing":
+                yield key
+
+
+def _value_at(data: object, loc: Loc) -> object:
+    """Return what the document says at a location, or ``None``."""
+    for step in loc:
+        if isinstance(data, dict):
+            data = data.get(step)
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            data = data[step]
+        else:
+            return None
+    return data
 
 
 _PLAIN: Final = {
@@ -129,9 +162,15 @@ _PLAIN: Final = {
     "model_type": "expected keys and values",
     "model_attributes_type": "expected keys and values",
 }
+_BOUNDS: Final = {
+    "greater_than": "above",
+    "greater_than_equal": "at least",
+    "less_than": "below",
+    "less_than_equal": "at most",
+}
 
 
-def _sentence(as_type: type[Spec], error: ErrorDetails) -> str:
+def _sentence(as_type: type[Spec], error: ErrorDetails, value: object) -> str:
     """Say what is wrong, and how to mend it, in the words of the file."""
     kind, loc, context = error["type"], error["loc"], error.get("ctx", {})
     if kind == "mistake":
@@ -141,18 +180,22 @@ def _sentence(as_type: type[Spec], error: ErrorDetails) -> str:
         return f"unknown key; {nearest(str(loc[-1]), known)}"
     if kind == "missing":
         return "is required; add it"
+    if kind == "too_short":
+        return f"needs at least {context.get('min_length')} entry; the list is empty"
+    if kind == "value_error":
+        return error["msg"].removeprefix("Value error, ")
+    return f"{_expectation(kind, context, error['msg'])}; got {shown(value)}"
+
+
+def _expectation(kind: str, context: Mapping[str, object], message: str) -> str:
+    """Say what a value should have been."""
     if kind == "string_pattern_mismatch":
         return "an id has lower-case letters, digits, dots and hyphens only, such as 'h100-sxm'"
     if kind in ("literal_error", "enum"):
         return f"expected {context.get('expected')}"
-    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
-        word = {"greater_than": "above", "less_than": "below"}.get(kind)
-        word = word or ("at least" if kind.startswith("greater") else "at most")
-        bound = next(iter(context.values()))
-        return f"must be {word} {bound:g}"
-    if kind == "too_short":
-        return f"needs at least {context.get('min_length')} entry; the list is empty"
-    return _PLAIN.get(kind, error["msg"].removeprefix("Value error, "))
+    if kind in _BOUNDS:
+        return f"must be {_BOUNDS[kind]} {next(iter(context.values())):g}"
+    return _PLAIN.get(kind, message)
 
 
 def _fields_at(as_type: type[Spec], loc: Loc) -> tuple[str, ...]:

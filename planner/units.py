@@ -21,6 +21,29 @@ if TYPE_CHECKING:
 
 _NUMBER: Final = re.compile(r"^\s*([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*$")
 
+SHOWN: Final = 60
+"""Longest value that an error message repeats in full."""
+
+
+def shown(value: object) -> str:
+    """Write a value as it stands in the file, short enough for a message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return "keys and values" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and abs(value) >= 10**SHOWN:
+        return "a number beyond all measure"
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+
+def _digits(text: str) -> float:
+    """Read digits with grouping commas or underscores."""
+    return float(text.replace(",", "").replace("_", ""))
+
+
 FROM_FILE: Final = {"from_file": True}
 """Validation context of values that a person wrote."""
 
@@ -37,21 +60,34 @@ class Dimension:
         """Read ``"500 ms"`` as ``0.5``; code, but no file, may pass a bare number."""
         from_file = bool((info.context or {}).get("from_file"))
         if isinstance(value, int | float) and not isinstance(value, bool) and not from_file:
-            return float(value)
+            return _as_float(value)
+        return self.read(value)
+
+    def read(self, value: object) -> float:
+        """Read a number with its unit, such as ``"500 ms"`` or ``"60s"``.
+
+        Raises:
+            ValueError: The value is no text, or its unit is missing or unknown.
+        """
         units = ", ".join(self.factors)
         found = _NUMBER.match(value) if isinstance(value, str) else None
         if found is None or not found[2]:
-            plain = isinstance(value, int | float) and math.isfinite(value)
-            shown = f"{value if plain else 1} {self.base}"
             raise ValueError(
-                f"expected a {self.name} with its unit ({units}), such as '{shown}'; got {value!r}"
+                f"expected a {self.name} with its unit ({units}), such as '{self._example(value)}';"
+                f" got {shown(value)}"
             )
         if found[2] not in self.factors:
-            raise ValueError(f"{found[2]!r} is no unit of {self.name}; use one of {units}")
-        number = float(found[1].replace(",", "").replace("_", "")) * self.factors[found[2]]
+            raise ValueError(f"{shown(found[2])} is no unit of {self.name}; use one of {units}")
+        number = _digits(found[1]) * self.factors[found[2]]
         if not math.isfinite(number):
-            raise ValueError(f"{value!r} is too large to be a {self.name}")
+            raise ValueError(f"{shown(value)} is too large to be a {self.name}")
         return number
+
+    def _example(self, value: object) -> str:
+        """Give the number that was written its unit, or show how one looks."""
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else 1
+        plain = 0 < number < 1e15
+        return f"{number if plain else 1} {self.base}"
 
     def format(self, value: float) -> str:
         """Write a value so that :meth:`parse` reads the same float."""
@@ -120,18 +156,82 @@ else:
     UsdPerHour = _quantity(PRICE, ge=0)
 
 
-def _count_of_tokens(value: object) -> object:
+def _count_of_tokens(value: object) -> float:
     """Read ``1500``, ``"1500 tokens"`` and ``"1,500 tokens"`` alike: tokens are counted."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _as_float(value)
     found = _NUMBER.match(value) if isinstance(value, str) else None
-    if found is not None and found[2] in ("tokens", "token", None):
-        return float(found[1].replace(",", "").replace("_", ""))
-    return value
+    if found is None or found[2] not in ("tokens", "token", None):
+        raise ValueError(f"expected a number of tokens, such as '1500 tokens'; got {shown(value)}")
+    return _digits(found[1])
+
+
+def _as_float(value: float) -> float:
+    """Convert a number; an integer beyond floats becomes infinite, which bounds then refuse."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 Tokens = Annotated[
-    float, Field(gt=0, le=1e9, allow_inf_nan=False), BeforeValidator(_count_of_tokens)
+    float,
+    Field(gt=0, le=1e9, allow_inf_nan=False),
+    BeforeValidator(_count_of_tokens),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0},
+                {"type": "string", "pattern": r"^\s*[0-9_,.eE+]+\s*(tokens?)?\s*$"},
+            ],
+            "description": "A number of tokens, written bare or with the word",
+            "examples": ["1500 tokens"],
+        }
+    ),
 ]
 """A number of tokens; counted, so written bare or as ``1500 tokens``."""
 
-Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-"""Dimensionless, so written bare: ``0.99``."""
+
+def _shifted(text: str) -> float:
+    """Read a number of per cent as a share: the nearest float to the decimal two places on."""
+    mantissa, _, exponent = text.lower().partition("e")
+    return _digits(f"{mantissa}e{int(exponent or 0) - 2}")
+
+
+def read_share(value: object) -> float:
+    """Read ``0.95``, ``"0.95"`` and ``"95 %"`` alike; per cent are shifted as decimals, exactly.
+
+    Raises:
+        ValueError: The value is no number, or is above 1 and so was meant as per cent.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number, percent = _as_float(value), False
+    else:
+        found = _NUMBER.match(value) if isinstance(value, str) else None
+        if found is None or found[2] not in (None, "%"):
+            raise ValueError(f"expected a share, such as 0.95 or 95 %; got {shown(value)}")
+        percent = found[2] == "%"
+        number = _shifted(found[1]) if percent else _digits(found[1])
+    if 1 < number <= 100 and not percent:
+        raise ValueError(f"{number:g} is more than all; write {number / 100:g} or {number:g} %")
+    return number
+
+
+Share = Annotated[
+    float,
+    BeforeValidator(read_share),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "string", "pattern": r"^\s*[0-9.]+\s*%?\s*$"},
+            ],
+            "description": "A share, written bare or in per cent",
+            "examples": [0.95, "95 %"],
+        }
+    ),
+]
+"""A share without its bounds; dimensionless, so written bare: ``0.99`` or ``99 %``."""
+
+Fraction = Annotated[Share, Field(ge=0, le=1, allow_inf_nan=False)]
+"""A share from 0 to 1, both included."""

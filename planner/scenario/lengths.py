@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from planner.spec import Spec
+from planner.spec import Spec, mistake
 from planner.units import Tokens
 
 
@@ -75,4 +75,4 @@ def _exactly_one(document: Spec, forms: tuple[str, ...]) -> None:
     given = [form for form in forms if getattr(document, form) is not None]
     if len(given) != 1:
         what = f"{' and '.join(given)} are given" if given else "none is given"
-        raise ValueError(f"give exactly one of {', '.join(forms)}; {what}")
+        raise mistake(f"give exactly one of {', '.join(forms)}; {what}", *given[1:2])

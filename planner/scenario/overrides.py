@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError, nearest
-from planner.source import Source, parse_yaml
+from planner.source import MAX_DEPTH, Source, parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def apply_overrides(source: Source, settings: Sequence[str]) -> Source:
     """Return the source with every ``path=value`` applied, in order.
 
-    A path is dotted; list items go by their id (``workloads.chat.slo.ttft``) or position.
-    The value is read as YAML. A key that is not there yet is added.
+    A path is dotted; list items go by their id (``workloads.chat.slo.ttft``), which may hold
+    dots itself, or by position. The value is read as YAML. A key that is not there yet is added.
 
     Raises:
         InputError: A setting has no ``=``, or its path leads nowhere.
@@ -31,8 +31,10 @@ def apply_overrides(source: Source, settings: Sequence[str]) -> Source:
         origin = f"--set {path}"
         if not equals or not path:
             raise InputError(f"--set {setting}: write it as path=value")
-        value = parse_yaml(text, origin).data
-        loc = _set(data, path.split("."), value, origin)
+        value = parse_yaml(text, origin)
+        if value.problems:
+            raise InputError(f"{origin}: {value.problems[0][1]}")
+        loc = _set(data, path.split("."), value.data, origin)
         for old in [p for p in places if p[: len(loc)] == loc]:
             del places[old]
         places[loc] = origin
@@ -40,29 +42,35 @@ def apply_overrides(source: Source, settings: Sequence[str]) -> Source:
 
 
 def _set(data: object, steps: list[str], value: object, origin: str) -> Loc:
+    """Put a value where the steps lead, and return the location."""
+    if len(steps) > MAX_DEPTH:
+        raise InputError(f"{origin}: the path nests too deep; shorten it")
     here, loc = data, []
-    for depth, step in enumerate(steps):
-        last = depth == len(steps) - 1
-        key = _key(here, step, origin)
+    while True:
+        key, taken = _key(here, steps, origin)
         loc.append(key)
-        if last:
+        steps = steps[taken:]
+        if not steps:
             here[key] = value  # type: ignore[index]
-        else:
-            if isinstance(here, dict):
-                here.setdefault(step, {})
-            here = here[key]  # type: ignore[index]
-    return tuple(loc)
+            return tuple(loc)
+        if isinstance(here, dict) and here.get(key) is None:
+            here[key] = {}
+        here = here[key]  # type: ignore[index]
 
 
-def _key(here: object, step: str, origin: str) -> str | int:
+def _key(here: object, steps: list[str], origin: str) -> tuple[str | int, int]:
+    """Return the key or index that the first steps name, and how many steps that takes."""
+    step = steps[0]
     if isinstance(here, dict):
-        return step
+        return step, 1
     if isinstance(here, list):
         ids = [item.get("id") if isinstance(item, dict) else None for item in here]
-        if step in ids:
-            return ids.index(step)
+        for taken in range(len(steps), 0, -1):
+            name = ".".join(steps[:taken])
+            if name in ids:
+                return ids.index(name), taken
         if step.isdecimal() and int(step) < len(here):
-            return int(step)
+            return int(step), 1
         known = [str(i) for i in ids if i is not None] or [str(i) for i in range(len(here))]
         raise InputError(f"{origin}: no item {step!r}; {nearest(step, known)}")
     raise InputError(f"{origin}: nothing is below {step!r} here; shorten the path")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from planner.spec import Spec
+from planner.units import Share
 
 Degree = Annotated[int, Field(ge=1, le=1024)]
 BatchedTokens = Annotated[int, Field(ge=16, le=131_072)]
@@ -37,7 +38,7 @@ class Policies(Spec):
     sharing: Literal["search", "shared", "segregated"] = "search"
     """Whether workloads of one model share replicas: let the planner choose, or fix it."""
 
-    memory_utilisation: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.9
+    memory_utilisation: Annotated[Share, Field(gt=0, le=1, allow_inf_nan=False)] = 0.9
     """Share of device memory that the engine may use."""
 
     block_size: Literal[8, 16, 32, 64, 128] = 16
@@ -46,8 +47,11 @@ class Policies(Spec):
     reserve_full_prompt: bool = True
     """Admit a request only if all its current tokens fit in free KV blocks."""
 
-    watermark: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.0
+    watermark: Annotated[Share, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.0
     """Share of KV blocks kept free when a request is admitted beside running ones."""
+
+    extrapolation: bool = True
+    """Whether step times may be used outside the range that was measured; a plan says so."""
 
     @field_validator("tp_degrees", "max_num_batched_tokens", "max_num_seqs")
     @classmethod

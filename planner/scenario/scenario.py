@@ -10,7 +10,7 @@ from planner.scenario.policies import Policies
 from planner.scenario.supply import AcceleratorOffer, Limits
 from planner.scenario.workload import Workload
 from planner.spec import Spec, mistake
-from planner.units import Seconds
+from planner.units import Seconds, Share
 
 Objective = Literal["max_goodput_per_usd", "min_cost", "max_goodput"]
 
@@ -25,7 +25,7 @@ class Solver(Spec):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of every random draw; same seed, same plan."""
 
-    gap: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.001
+    gap: Annotated[Share, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.001
     """Relative gap to the best bound at which the program counts as solved."""
 
     time_limit: Seconds = 300.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from planner.spec import Spec, mistake
 from planner.units import UsdPerHour
@@ -35,6 +35,13 @@ class AcceleratorOffer(Spec):
 
     price_from: PriceChoice | None = None
     """Take the price from the catalogue instead."""
+
+    @field_validator("stock", mode="before")
+    @classmethod
+    def _some_stock(cls, value: object) -> object:
+        if value == 0 and not isinstance(value, bool):
+            raise ValueError("a stock of 0 offers nothing; leave this accelerator out")
+        return value
 
     @model_validator(mode="after")
     def _one_price(self) -> AcceleratorOffer:

@@ -24,7 +24,7 @@ def test_deadlines_are_met_jointly_not_separately():
     assert run.latencies is not None
     alone = np.isin(np.round(run.latencies.ttft_s, 9), (0.02, 0.1))
     assert alone.mean() > 0.99  # the rest met another request
-    assert run.latencies.tpot_s == pytest.approx(0.0101)
+    assert np.median(run.latencies.tpot_s) == pytest.approx(0.0101)
     none = study(lengths, ttft_ms=(50,), tpot_ms=(5,), promise=(0.5,))
     assert run_pool(setup(law, 8), draw, 0.01, none.deadlines).attainment[0] == 0.0
 

@@ -1,0 +1,105 @@
+"""The verbs of the command line as functions: documents in, documents out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.explanation.compare import Row, compare_rows, row_of_plan
+from planner.explanation.why import explain_plan
+from planner.scenario.load import load_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from planner.explanation.compare import Comparison
+    from planner.explanation.why import Why
+    from planner.fleet import FleetPlan, WorkloadResult
+    from planner.scenario.load import LoadedScenario
+
+
+def load(path: str | Path, settings: Sequence[str] = ()) -> LoadedScenario:
+    """Read a scenario, with ``path=value`` settings applied.
+
+    Args:
+        path: The YAML file.
+        settings: Changes such as ``workloads.chat.slo.ttft=500 ms``.
+
+    Raises:
+        InputError: One line per mistake, each with its place.
+    """
+    return load_scenario(Path(path), settings)
+
+
+def plan(
+    scenario: LoadedScenario,
+    *,
+    time_limit_s: float | None = None,
+    gap: float | None = None,
+    seed: int | None = None,
+    created: str | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> FleetPlan:
+    """Find the fleet that keeps every promise at the best objective, and prove it.
+
+    Args:
+        scenario: What :func:`load` returned.
+        time_limit_s: When to stop with the best plan so far; the scenario's where left out.
+        gap: Relative distance to the bound that counts as solved; the scenario's where left out.
+        seed: Seed of every random draw; the scenario's where left out.
+        created: Date to write into the plan.
+        progress: Told what is being done and which share of the whole is done.
+
+    Returns:
+        The plan; its ``status`` says whether there is a fleet, and how good the proof is.
+    """
+    from planner.planning import plan_scenario
+
+    return plan_scenario(
+        scenario,
+        time_limit_s=time_limit_s,
+        gap=gap,
+        seed=seed,
+        created=created,
+        progress=progress,
+    )
+
+
+def simulate(
+    fleet: FleetPlan,
+    *,
+    seed: int | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> tuple[WorkloadResult, ...]:
+    """Simulate a plan's fleet request by request; one result per workload.
+
+    Args:
+        fleet: The plan.
+        seed: Seed of the draw; the plan's where left out.
+        progress: Told what is being done and which share of the whole is done.
+    """
+    from planner.planning import simulate_plan
+
+    return simulate_plan(fleet, seed=seed, progress=progress)
+
+
+def explain(fleet: FleetPlan, why_not: str | None = None) -> Why:
+    """Gather the reasons of a plan, or those that concern the templates named ``why_not``.
+
+    Raises:
+        InputError: Nothing in the plan bears such a name.
+    """
+    return explain_plan(fleet, why_not)
+
+
+def compare(one: FleetPlan | Row, two: FleetPlan | Row) -> Comparison:
+    """Compare two fleets by what a compliant request costs.
+
+    Raises:
+        InputError: A plan holds no fleet, or a row says something impossible.
+    """
+    return compare_rows(_row(one, "one"), _row(two, "two"))
+
+
+def _row(side: FleetPlan | Row, name: str) -> Row:
+    return side if isinstance(side, Row) else row_of_plan(side, name)

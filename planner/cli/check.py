@@ -1,0 +1,65 @@
+"""``planner check``: read scenarios and report every mistake."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from planner.cli.options import Json, Settings
+from planner.cli.output import emit, emit_json, note
+from planner.errors import InputError
+
+_PLACE: Final = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.*)$")
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenarios to read.")],
+    settings: Settings = None,
+    as_json: Json = False,
+) -> int:
+    """Read scenarios and report every mistake, each with its line; nothing is planned."""
+    code = 0
+    reports: list[dict[str, Any]] = []
+    for path in files:
+        report = {"file": str(path), "ok": True, "mistakes": []}
+        try:
+            summary = _summary(path, settings or [])
+        except InputError as error:
+            code = error.exit_code
+            report |= {"ok": False, "mistakes": [_mistake(x) for x in str(error).split("\n")]}
+            if not as_json:
+                note(str(error))
+        else:
+            if not as_json:
+                emit(f"{path}: ok ({summary})\n")
+        reports.append(report)
+    if as_json:
+        emit_json({"files": reports})
+    return code
+
+
+def _summary(path: Path, settings: list[str]) -> str:
+    from planner.catalogue import Catalogue
+    from planner.problem.resolve import resolve
+    from planner.scenario.load import load_scenario
+
+    loaded = load_scenario(path, settings)
+    resolve(loaded, Catalogue())
+    scenario = loaded.scenario
+    counts = ((len(scenario.workloads), "workload"), (len(scenario.accelerators), "accelerator"))
+    return ", ".join(f"{n} {what}{'s' if n != 1 else ''}" for n, what in counts)
+
+
+def _mistake(line: str) -> dict[str, Any]:
+    """Split a line of an error into its place and its sentence."""
+    found = _PLACE.match(line)
+    if found is None:
+        return {"line": None, "column": None, "message": line}
+    return {
+        "line": int(found["line"]),
+        "column": int(found["column"]),
+        "message": found["message"],
+    }

@@ -1,0 +1,40 @@
+"""``planner new``: a scenario to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.cli.output import emit
+from planner.errors import InputError, nearest
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="File to write; .yaml is added.")],
+    source: Annotated[
+        str, typer.Option("--from", metavar="SCENARIO", help="Which shipped scenario to copy.")
+    ] = "quickstart",
+) -> int:
+    """Copy a shipped scenario to a new file, as a start for your own."""
+    from planner.data import shipped
+
+    known = {path.stem: path for path in shipped("scenarios").glob("*.yaml")}
+    if source not in known:
+        raise InputError(f"--from {source}: no shipped scenario; {nearest(source, known)}")
+    if not name.strip():
+        raise InputError("NAME is empty; give the new file a name")
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        path = path.with_name(f"{path.name}.yaml")
+    text = known[source].read_text(encoding="utf-8")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InputError(f"{path}: is there already; choose another name") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written: {error}") from error
+    emit(f"{path}: written; next: planner plan {path}\n")
+    return 0

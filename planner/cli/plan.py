@@ -1,0 +1,97 @@
+"""``planner plan``: the fleet that keeps the promises, as a table and as ``plan.json``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from planner.cli.options import Json, Output, Seed, Settings, seconds, share
+from planner.cli.output import emit, emit_tables, note, progress, require_writable, write_whole
+from planner.errors import InfeasibleError
+
+if TYPE_CHECKING:
+    from planner.fleet import FleetPlan
+
+EXIT_CODES: Final = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknown": 4}
+"""By status: ``feasible`` and ``unknown`` mean that a limit ended the work before the proof."""
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The scenario.")],
+    output: Output = None,
+    as_json: Json = False,
+    settings: Settings = None,
+    seed: Seed = None,
+    gap: Annotated[
+        str | None,
+        typer.Option("--gap", metavar="SHARE", help="Proven distance to the best, such as 0.1%."),
+    ] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option("--time-limit", metavar="TIME", help="When to stop, such as 60s."),
+    ] = None,
+    created: Annotated[
+        str | None,
+        typer.Option("--created", metavar="TEXT", help="Date to write into the plan."),
+    ] = None,
+    no_extrapolation: Annotated[
+        bool,
+        typer.Option("--no-extrapolation", help="Refuse curves outside their measured range."),
+    ] = False,
+) -> int:
+    """Find the fleet that keeps every promise at the best objective, and prove it.
+
+    The table goes to standard output, or the plan document with --json; -o writes the document
+    to a file as well.
+    """
+    from planner.scenario.load import load_scenario
+    from planner.spec import dump_json
+
+    gap_share, limit_s = share("--gap", gap), seconds("--time-limit", time_limit)
+    changes = [*(settings or []), *(["policies.extrapolation=false"] if no_extrapolation else [])]
+    loaded = load_scenario(file, changes)
+    if output is not None:
+        require_writable(output)
+    from planner.planning import plan_scenario  # heavy: after all that can be refused at once
+
+    with progress() as report:
+        answer = plan_scenario(
+            loaded,
+            time_limit_s=limit_s,
+            gap=gap_share,
+            seed=seed,
+            created=created,
+            progress=report,
+        )
+    if no_extrapolation:
+        _refuse_extrapolation(answer)
+    try:
+        if output is not None:
+            write_whole(output, dump_json(answer))
+    finally:
+        _show(answer, as_json=as_json)  # what was found is shown even if the disk is full
+    return EXIT_CODES[answer.status]
+
+
+def _refuse_extrapolation(answer: FleetPlan) -> None:
+    """Refuse a plan that rests on a curve outside its valid range."""
+    pools = [pool.id for pool in answer.pools if pool.curve.extrapolated]
+    if pools:
+        raise InfeasibleError(
+            f"the best plan rests on an extrapolated curve (pools {', '.join(pools)}); "
+            "drop --no-extrapolation, or leave out those accelerators or degrees"
+        )
+
+
+def _show(answer: FleetPlan, *, as_json: bool) -> None:
+    from planner.reporting.tables import plan_table
+    from planner.spec import dump_json
+
+    if as_json:
+        emit(dump_json(answer))
+    else:
+        emit_tables(*plan_table(answer))
+    if answer.status == "feasible":
+        note("a limit ended the work: this is the best plan so far, not proven best")

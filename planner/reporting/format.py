@@ -1,0 +1,81 @@
+"""Numbers in the units that people read; the only place where they are chosen."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+NONE: Final = "–"
+"""Stands where a value is unknown or does not exist."""
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Write a number with few digits and no exponent while it is readable: ``1,234``, ``0.0312``.
+
+    Args:
+        value: Any float.
+        digits: Significant digits; digits before the point are never dropped.
+    """
+    if not math.isfinite(value):
+        return "∞" if value > 0 else ("-∞" if value < 0 else NONE)
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.{digits - 1}e}"
+    exponent = math.floor(math.log10(abs(value)))
+    decimals = max(digits - 1 - exponent, 0)
+    rounded = round(value, decimals)
+    if rounded and math.floor(math.log10(abs(rounded))) > exponent:
+        decimals = max(decimals - 1, 0)
+    return f"{value:,.{decimals}f}"
+
+
+def amount(value: float) -> str:
+    """Write how much of something there is: whole numbers whole, others with three digits."""
+    whole = math.isfinite(value) and value == int(value) and abs(value) < 1e15
+    return f"{int(value):,}" if whole else significant(value)
+
+
+def seconds(value: float | None) -> str:
+    """Write a time: ``480 ms``, ``1.20 s``, ``35.0 min``."""
+    if value is None:
+        return NONE
+    size = abs(value)
+    for limit, unit, name in ((0.9995e-3, 1e-6, "µs"), (0.9995, 1e-3, "ms"), (120.0, 1.0, "s")):
+        if size < limit:
+            return f"{significant(value / unit)} {name}"
+    return f"{significant(value / 60)} min" if size < 7200 else f"{significant(value / 3600)} h"
+
+
+def rate(value: float | None) -> str:
+    """Write a rate of requests: ``1.20 req/s``."""
+    return NONE if value is None else f"{significant(value)} req/s"
+
+
+def usd(value: float | None) -> str:
+    """Write money: ``$0.0310``, ``$11.96``, ``$1,250``; cents always where there are dollars."""
+    if value is None:
+        return NONE
+    sign = "-" if value < 0 else ""
+    size = abs(value)
+    if not math.isfinite(size):
+        return f"{sign}$∞"
+    if 0.995 <= size < 1000:
+        return f"{sign}${size:,.2f}"
+    return f"{sign}${significant(size)}" if size < 1 else f"{sign}${size:,.0f}"
+
+
+def share(value: float | None, digits: int = 1) -> str:
+    """Write a share in per cent: ``95.3 %``; never rounds a miss up to 100 % or down to 0 %."""
+    if value is None:
+        return NONE
+    text = f"{100 * value:.{digits}f}"
+    while digits < 6 and ((float(text) == 100 and value != 1) or (float(text) == 0 and value != 0)):
+        digits += 1
+        text = f"{100 * value:.{digits}f}"
+    return f"{text} %"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun: ``1 pool``, ``2 pools``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

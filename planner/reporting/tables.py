@@ -1,0 +1,257 @@
+"""A plan as tables for people: the answer first, then what it rests on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from planner.reporting.format import NONE, amount, count, rate, seconds, share, usd
+from planner.reporting.layout import grid, heading, lines, plain
+from planner.units import TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from planner.fleet import FleetPlan, Interval, Pool, Rejected, WorkloadResult
+
+HOURS_PER_MONTH: Final = 730
+SHOWN_PER_ACCELERATOR: Final = 3
+"""Rejected templates in the table; ``planner explain`` has them all."""
+
+
+def plan_table(plan: FleetPlan) -> tuple[RenderableType, ...]:
+    """Lay out a plan, readable at 100 columns.
+
+    An infeasible plan gives the physical reason first, then what would mend it.
+    """
+    if plan.totals is None:
+        return tuple(_no_fleet(plan))
+    return (*_answer(plan), *_promises(plan), *_money(plan), *_grounds(plan))
+
+
+def workload_table(results: Sequence[WorkloadResult]) -> Table:
+    """Lay out what each workload gets against what it was promised."""
+    headers = ("workload", ">offered", ">compliant", ">attainment", ">promised", "verdict")
+    return grid(headers, [_workload_row(result) for result in results])
+
+
+def interval(estimate: Interval) -> str:
+    """Write an estimate with its 95 % interval: ``96.4 % (96.1–96.7)``."""
+    low, high = (f"{100 * x:.1f}" for x in (estimate.low, estimate.high))
+    return f"{share(estimate.value)} ({low}–{high})"
+
+
+def _no_fleet(plan: FleetPlan) -> Iterator[RenderableType]:
+    name = _name(plan)
+    if plan.status == "infeasible":
+        yield plain(f"{name}: no fleet keeps every promise.", style="bold")
+    else:
+        yield plain(f"{name}: a limit ended the work before any plan was found.", style="bold")
+    if plan.infeasibility:
+        yield heading("What stands in the way")
+        yield lines(
+            f"{x.limit}: needs {x.needs}, has {x.has}; the best that can be reached is "
+            f"{x.fastest_reachable}"
+            for x in plan.infeasibility
+        )
+        yield heading("What would mend it, each alone")
+        yield lines(x.remedy for x in plan.infeasibility)
+    yield from _why_not(plan)
+    yield from _notes(plan)
+
+
+def _answer(plan: FleetPlan) -> Iterator[RenderableType]:
+    totals = plan.totals
+    if totals is None:
+        return
+    fleet = " + ".join(f"{n} × {kind}" for kind, n in _accelerators(plan).items())
+    yield plain(f"{_name(plan)}: {fleet}, {usd(totals.cost_usd_per_hour)} per hour", style="bold")
+    yield lines(
+        (
+            f"{usd(totals.usd_per_thousand_compliant)} per thousand compliant requests",
+            f"{rate(totals.goodput_rps)} compliant of {rate(totals.offered_rps)} offered "
+            f"({share(totals.attainment)}); MFU {share(totals.mfu)}, reported and not optimised",
+            _how_sure(plan),
+        )
+    )
+    yield heading("Pools")
+    headers = ("pool", ">replicas", "each", "policy", ">load", ">busy")
+    yield grid(headers, [_pool_row(pool) for pool in plan.pools])
+
+
+def _accelerators(plan: FleetPlan) -> dict[str, int]:
+    held: dict[str, int] = {}
+    for line in plan.supply:
+        held[line.accelerator] = held.get(line.accelerator, 0) + line.count
+    return held
+
+
+def _pool_row(pool: Pool) -> tuple[str, ...]:
+    degrees = ((pool.tp_degree, "tp"), (pool.pp_degree, "pp"), (pool.ep_degree, "ep"))
+    shown = [f"{name}{n}" for n, name in (*degrees, (pool.dp_degree, "dp")) if n > 1]
+    each = f"{pool.accelerator} {' '.join(shown) or 'tp1'}, {pool.model} {pool.precision}"
+    if pool.role != "colocated":
+        each += f", {pool.role}"
+    policy = (
+        f"{pool.router}, max_num_seqs {pool.max_num_seqs}, "
+        f"max_num_batched_tokens {pool.max_num_batched_tokens}"
+    )
+    if pool.admission_limit_rps is not None:
+        policy += f", admits {rate(pool.admission_limit_rps)}"
+    load = rate(pool.offered_rps)
+    return (pool.id, str(pool.replicas), each, policy, load, share(pool.busy_share, 0))
+
+
+def _how_sure(plan: FleetPlan) -> str:
+    evidence, goal = plan.evidence, plan.objective
+    gap = "" if goal.gap is None else f" (gap {share(goal.gap, 2)})"
+    among = count(evidence.candidates, "candidate")
+    proof = {
+        "optimal": f"proven best of {among}{gap}",
+        "feasible": f"the best so far of {among}, not proven{gap}",
+    }.get(plan.status, plan.status)
+    checked = (
+        f"every promise kept in a simulation of {count(evidence.requests, 'request')}, "
+        f"{count(len(evidence.seeds), 'seed')}"
+        if evidence.verified
+        else "NOT verified: the simulation of the whole fleet does not keep every promise"
+    )
+    return f"How sure: {proof}; {checked}"
+
+
+def _promises(plan: FleetPlan) -> Iterator[RenderableType]:
+    yield heading("Promises (attainment with its 95 % interval)")
+    yield workload_table(plan.workloads)
+    yield heading("Latency against deadlines")
+    deadlines = _deadlines(plan)
+    rows = []
+    for result in plan.workloads:
+        for what, q in (("TTFT", result.ttft_s), ("TPOT", result.tpot_s)):
+            limit = deadlines.get((result.id, what.lower()))
+            values = (q.p50, q.p90, q.p95, q.p99, limit)
+            rows.append((result.id, what, *map(seconds, values)))
+    yield grid(("workload", "", ">p50", ">p90", ">p95", ">p99", ">deadline"), rows)
+    yield from _what_if_demand(plan)
+
+
+def _workload_row(result: WorkloadResult) -> tuple[str, ...]:
+    return (
+        result.id,
+        rate(result.offered_rps),
+        rate(result.goodput_rps),
+        interval(result.attainment),
+        share(result.promise),
+        result.verdict,
+    )
+
+
+def _deadlines(plan: FleetPlan) -> Mapping[tuple[str, str], float]:
+    """Read the deadlines of the effective scenario, in seconds, by workload and measure."""
+    found = {}
+    for workload in plan.scenario.document.get("workloads", ()):
+        for what, text in workload.get("slo", {}).items():
+            if what in ("ttft", "tpot"):
+                found[workload["id"], what] = TIME.read(text)
+    return found
+
+
+def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
+    sweep = plan.evidence.demand_sweep
+    if sweep:
+        yield heading("Attainment of this fleet if demand differs")
+        names = [result.id for result in plan.workloads]
+        headers = (">demand", *(f">{name}" for name in names))
+        yield grid(headers, [(f"× {p.multiple:g}", *_cells(p.attainment, names)) for p in sweep])
+    for less in plan.evidence.one_less:
+        shown = ", ".join(f"{name} {interval(x)}" for name, x in less.attainment.items())
+        yield plain(f"\nOne unit less of {less.pool}: {shown}: {less.verdict}")
+
+
+def _cells(attainment: Mapping[str, Interval], names: Sequence[str]) -> list[str]:
+    return [interval(attainment[name]) if name in attainment else NONE for name in names]
+
+
+def _money(plan: FleetPlan) -> Iterator[RenderableType]:
+    total = sum(line.usd_per_hour for line in plan.bill)
+    rows = [*((line.item, line.usd_per_hour) for line in plan.bill), ("total", total)]
+    yield heading(f"Bill (a month is {HOURS_PER_MONTH} h)")
+    yield grid(
+        ("item", ">per hour", ">per month"),
+        [(item, usd(cost), usd(cost * HOURS_PER_MONTH)) for item, cost in rows],
+    )
+    if plan.limits:
+        yield heading("Limits")
+        yield grid(
+            ("limit", ">used", ">of", ">one more is worth"),
+            [
+                (
+                    x.name,
+                    amount(x.used),
+                    "no limit" if x.limit is None else amount(x.limit),
+                    NONE
+                    if x.shadow_price_usd_per_hour is None
+                    else f"{usd(x.shadow_price_usd_per_hour)} per hour",
+                )
+                for x in plan.limits
+            ],
+        )
+
+
+def _grounds(plan: FleetPlan) -> Iterator[RenderableType]:
+    if plan.decisions:
+        yield heading("Decisions")
+        yield lines(f"{x.question} {x.answer}: {x.because}" for x in plan.decisions)
+    yield from _why_not(plan)
+    yield heading("Where the step times come from")
+    curves = {pool.curve.id: pool.curve for pool in plan.pools}
+    yield grid(
+        ("curve", "source", ">error", "range", "caveat"),
+        [
+            (
+                curve.id,
+                curve.source,
+                share(curve.relative_error),
+                "EXTRAPOLATED" if curve.extrapolated else "inside",
+                curve.caveat or NONE,
+            )
+            for curve in curves.values()
+        ],
+    )
+    yield from _notes(plan)
+
+
+def _why_not(plan: FleetPlan) -> Iterator[RenderableType]:
+    if not plan.rejected:
+        return
+    yield heading("Why not another")
+    groups = rejected_by_accelerator(plan)
+    shown = [x for group in groups.values() for x in group[:SHOWN_PER_ACCELERATOR]]
+    yield grid(("template", "reason"), [(x.template, x.reason) for x in shown])
+    left = len(plan.rejected) - len(shown)
+    if left:
+        yield plain(f"and {left} more: planner explain PLAN")
+
+
+def rejected_by_accelerator(plan: FleetPlan) -> dict[str, list[Rejected]]:
+    """Group the rejected templates by the accelerator whose id their name holds, in order."""
+    offered = [str(x.get("id")) for x in plan.scenario.document.get("accelerators", ())]
+    kinds = sorted({*offered, *(pool.accelerator for pool in plan.pools)}, key=len, reverse=True)
+    groups: dict[str, list[Rejected]] = {}
+    for rejected in plan.rejected:
+        kind = next((k for k in kinds if k in rejected.template), "")
+        groups.setdefault(kind, []).append(rejected)
+    return groups
+
+
+def _notes(plan: FleetPlan) -> Iterator[RenderableType]:
+    covers = plan.evidence.proof_covers
+    notes = [*plan.evidence.notes, *([f"The proof covers: {covers}"] if covers else [])]
+    if notes:
+        yield heading("Notes")
+        yield lines(notes)
+
+
+def _name(plan: FleetPlan) -> str:
+    return str(plan.scenario.document.get("name", "plan"))
