@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.explanation.compare import Row, compare_rows, row_of_plan
 from planner.explanation.why import explain_plan
-from planner.scenario.load import load_scenario
+from planner.scenario.load import load_scenario, solver_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,14 +55,8 @@ def plan(
     """
     from planner.planning import plan_scenario
 
-    return plan_scenario(
-        scenario,
-        time_limit_s=time_limit_s,
-        gap=gap,
-        seed=seed,
-        created=created,
-        progress=progress,
-    )
+    changed = scenario.changed(solver_settings(time_limit_s, gap, seed))
+    return plan_scenario(changed, created=created, progress=progress)
 
 
 def simulate(

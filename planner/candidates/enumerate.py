@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.candidates.template import Build, Removed
+from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.context import largest_context
 from planner.curves.curve import Curve, find_curve
-from planner.curves.degrees import tp_degrees_of
 from planner.curves.memory import GIB, Layout, Settings, generic_reserve, kv_room
 from planner.curves.step_law import law_fields
-from planner.kernels import Law, Limits
+from planner.kernels import Limits
+from planner.simulation.lengths import longest_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,9 +76,24 @@ def _hardware(
         catalogue, llm.id, precision, accelerator.id, problem.policies.engine, tp_degree
     )
     if isinstance(curve, Curve):
-        return curve
+        return _extrapolated(problem, demands, name, curve) or curve
     missing = _does_not_fit(problem, llm, what)
     return missing or Removed(name, f"no curve: {curve.reason}", {})
+
+
+def _extrapolated(
+    problem: Problem, demands: list[Demand], name: str, curve: Curve
+) -> Removed | None:
+    """Refuse a curve that would be used outside its range, where the scenario says so."""
+    longest = max(min(longest_request(d.lengths), d.llm.max_context) for d in demands)
+    budget = min(problem.policies.max_num_batched_tokens)
+    if problem.policies.extrapolation or not curve.extrapolates(budget, longest):
+        return None
+    why = (
+        f"its curve holds to {curve.max_tokens_per_step:,} tokens a step and requests of"
+        f" {curve.max_context:,} tokens; the longest request has {longest:,}"
+    )
+    return Removed(name, why, {"longest_request_tokens": float(longest)})
 
 
 def _does_not_fit(problem: Problem, llm: Llm, what: tuple[str, Supply, int]) -> Removed | None:
@@ -132,7 +148,7 @@ def _policies(
                     max_num_batched_tokens=budget,
                     max_num_seqs=seqs,
                     curve=curve,
-                    law=Law(*law_fields(curve.step_law, budget)),
+                    law=law_fields(curve.step_law, budget),
                     limits=Limits(
                         max_num_seqs=seqs,
                         max_num_batched_tokens=budget,

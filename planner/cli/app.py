@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from planner.cli.catalogue import app as catalogue
 from planner.cli.check import check
 from planner.cli.compare import compare
 from planner.cli.explain import explain
@@ -57,6 +58,7 @@ app = typer.Typer(
 )
 for _verb in (new, schema, check, plan, explain, compare, simulate):
     app.command()(_verb)
+app.add_typer(catalogue, name="catalogue")
 
 
 @app.callback(invoke_without_command=True)

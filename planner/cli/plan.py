@@ -9,7 +9,6 @@ import typer
 
 from planner.cli.options import Json, Output, Seed, Settings, seconds, share
 from planner.cli.output import emit, emit_tables, note, progress, require_writable, write_whole
-from planner.errors import InfeasibleError
 
 if TYPE_CHECKING:
     from planner.fleet import FleetPlan
@@ -46,43 +45,27 @@ def plan(
     The table goes to standard output, or the plan document with --json; -o writes the document
     to a file as well.
     """
-    from planner.scenario.load import load_scenario
+    from planner.scenario.load import load_scenario, solver_settings
     from planner.spec import dump_json
 
-    gap_share, limit_s = share("--gap", gap), seconds("--time-limit", time_limit)
-    changes = [*(settings or []), *(["policies.extrapolation=false"] if no_extrapolation else [])]
+    changes = [
+        *(settings or []),
+        *solver_settings(seconds("--time-limit", time_limit), share("--gap", gap), seed),
+        *(["policies.extrapolation=false"] if no_extrapolation else []),
+    ]
     loaded = load_scenario(file, changes)
     if output is not None:
         require_writable(output)
     from planner.planning import plan_scenario  # heavy: after all that can be refused at once
 
     with progress() as report:
-        answer = plan_scenario(
-            loaded,
-            time_limit_s=limit_s,
-            gap=gap_share,
-            seed=seed,
-            created=created,
-            progress=report,
-        )
-    if no_extrapolation:
-        _refuse_extrapolation(answer)
+        answer = plan_scenario(loaded, created=created, progress=report)
     try:
         if output is not None:
             write_whole(output, dump_json(answer))
     finally:
         _show(answer, as_json=as_json)  # what was found is shown even if the disk is full
     return EXIT_CODES[answer.status]
-
-
-def _refuse_extrapolation(answer: FleetPlan) -> None:
-    """Refuse a plan that rests on a curve outside its valid range."""
-    pools = [pool.id for pool in answer.pools if pool.curve.extrapolated]
-    if pools:
-        raise InfeasibleError(
-            f"the best plan rests on an extrapolated curve (pools {', '.join(pools)}); "
-            "drop --no-extrapolation, or leave out those accelerators or degrees"
-        )
 
 
 def _show(answer: FleetPlan, *, as_json: bool) -> None:

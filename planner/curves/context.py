@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from planner.curves.degrees import tp_degrees_of
+from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.memory import (
     DEFAULTS,
     ONE_DEVICE,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from planner.curves.degrees import kv_heads_of
+from planner.catalogue.degrees import kv_heads_of
 from planner.errors import InputError
 
 if TYPE_CHECKING:

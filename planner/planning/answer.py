@@ -17,6 +17,7 @@ from planner.planning.document import Answer, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
 from planner.planning.refine import Refined, Refinement
 from planner.planning.sweep import sweep_demand
+from planner.planning.teller import Teller
 from planner.problem.resolve import Problem, resolve
 from planner.simulation.draw import Draws
 from planner.simulation.effort import Effort, default_effort
@@ -36,7 +37,7 @@ def plan_scenario(
     loaded: LoadedScenario,
     *,
     created: str | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str, float], None] | None = None,
     catalogue: Catalogue | None = None,
     effort: Effort | None = None,
 ) -> FleetPlan:
@@ -48,7 +49,7 @@ def plan_scenario(
     Args:
         loaded: The scenario.
         created: Date or other text to write into the plan.
-        progress: Told what is being done, in a few words.
+        progress: Told what is being done and about which share of the whole is done.
         catalogue: Facts; the shipped ones if left out.
         effort: How much to simulate; what suits the kernel if left out.
 
@@ -56,8 +57,8 @@ def plan_scenario(
         InputError: The scenario names what does not exist or cannot be read.
     """
     catalogue = catalogue or Catalogue()
-    tell = progress or (lambda _: None)
     problem = resolve(loaded, catalogue)
+    tell = Teller(progress)
     clock = Clock(problem.time_limit_s)
     study = study_of(problem)
     effort = effort or default_effort()
@@ -80,9 +81,9 @@ def study_of(problem: Problem) -> Study:
     return Study(Draws(laws, problem.seed), deadlines, promise, Meter())
 
 
-def _plan(answer: Answer, clock: Clock, tell: Callable[[str], None]) -> FleetPlan:
+def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     problem, study = answer.problem, answer.study
-    tell("listing candidates")
+    tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
     groups, barriers = templates_of(problem, study, builds)
     left_out += [barrier.removed for barrier in barriers]
@@ -114,7 +115,7 @@ def _screen(
     answer: Answer,
     groups: dict[tuple[int, ...], list[Template]],
     clock: Clock,
-    tell: Callable[[str], None],
+    tell: Teller,
 ) -> tuple[list[Screened], list[Removed]]:
     problem = answer.problem
     tpot_s = [d.slo.tpot for d in problem.demands]
@@ -122,7 +123,7 @@ def _screen(
     removed: list[Removed] = []
     for _, templates in sorted(groups.items()):
         clock.check()
-        tell(f"screening {len(templates)} templates for {templates[0].label}")
+        tell(f"screening {len(templates)} templates for {templates[0].label}", 0.05)
         best, rest = screen(answer.study, templates, tpot_s, problem.policies.router, answer.effort)
         kept += best
         removed += rest
@@ -135,11 +136,11 @@ def _finish(
     screened: list[Screened],
     left_out: list[Removed],
     clock: Clock,
-    tell: Callable[[str], None],
+    tell: Teller,
 ) -> FleetPlan:
     shown = refined.best or refined.last
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out)
-    tell("sweeping the demand")
+    tell("sweeping the demand", 0.95)
     sweep = sweep_demand(answer.study, shown.fleet, answer.problem.policies.router, answer.effort)
     return plan_document(answer, refined, shown, sweep, screened, left_out)

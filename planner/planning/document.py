@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from planner.candidates.serve import longest_requests
+from planner.data import version
 from planner.fleet import (
     BillLine,
     CurveNote,
@@ -20,22 +18,16 @@ from planner.fleet import (
     ObjectiveValue,
     OneLess,
     Pool,
-    Quantiles,
-    RoutingShare,
     SupplyLine,
     Totals,
-    WorkloadResult,
 )
 from planner.kernels import COMPILED
 from planner.planning.reasons import decisions, limit_uses, rejections
-from planner.simulation.capacity import VERIFYING
-from planner.simulation.fleet import sample_fleet, verdict_of
-from planner.simulation.pool import Latencies
+from planner.planning.results import interval, workload_results
+from planner.simulation.fleet import verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
@@ -62,14 +54,6 @@ class Answer:
     effort: Effort
 
 
-def planner_version() -> str:
-    """Return the version of the installed distribution, or ``unknown``."""
-    try:
-        return version("goodput-planner")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def effective_scenario(answer: Answer) -> EffectiveScenario:
     """Return the scenario as it was answered, each value with its origin."""
     loaded = answer.loaded
@@ -90,9 +74,9 @@ def plan_document(
     """Write the plan of a fleet that was found and simulated."""
     problem = answer.problem
     verified = shown is refined.best
-    workloads = _workloads(answer, shown)
+    workloads = workload_results(problem, answer.study, answer.effort, shown.fleet, shown.judgement)
     return FleetPlan(
-        planner_version=planner_version(),
+        planner_version=version(),
         seed=problem.seed,
         created=answer.created,
         scenario=effective_scenario(answer),
@@ -127,11 +111,6 @@ def plan_document(
 
 def _is_optimal(refined: Refined, verified: bool) -> bool:
     return verified and not refined.ended_early and refined.choice.status == "optimal"
-
-
-def interval(estimate: Estimate) -> Interval:
-    """Write an estimate as a document."""
-    return Interval(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def _by_workload(answer: Answer, estimates: Sequence[Estimate]) -> dict[str, Interval]:
@@ -249,58 +228,6 @@ def _pool(answer: Answer, refined: Refined, pool: PoolChoice, runs: Sequence[Poo
             caveat=curve.caveat,
         ),
     )
-
-
-def _workloads(answer: Answer, shown: Verified) -> tuple[WorkloadResult, ...]:
-    results = []
-    latencies = _latencies(answer, shown)
-    for w, demand in enumerate(answer.problem.demands):
-        estimate = shown.judgement.intervals[w]
-        mine = latencies.workload == w
-        results.append(
-            WorkloadResult(
-                id=demand.id,
-                offered_rps=demand.rate_rps,
-                goodput_rps=demand.rate_rps * estimate.value,
-                attainment=interval(estimate),
-                promise=demand.slo.attainment,
-                verdict=shown.judgement.verdicts[w],
-                ttft_s=_quantiles(latencies.ttft_s[mine]),
-                tpot_s=_quantiles(latencies.tpot_s[mine]),
-                misses=None,
-                routing=tuple(
-                    RoutingShare(pool=p.template.id, share=p.load_rps[w] / demand.rate_rps)
-                    for p in shown.fleet.pools
-                    if p.load_rps[w] > 0
-                ),
-            )
-        )
-    return tuple(results)
-
-
-def _latencies(answer: Answer, shown: Verified) -> Latencies:
-    """Simulate the fleet once more on the first draws of its verification, keeping latencies."""
-    sample = sample_fleet(
-        answer.study,
-        shown.fleet.for_simulation(answer.problem.policies.router),
-        requests=answer.effort.verify_requests,
-        replications=answer.effort.verify_replications,
-        stream=VERIFYING,
-        keep=True,
-    )
-    kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
-    return Latencies(
-        np.concatenate([part.workload for part in kept]),
-        np.concatenate([part.ttft_s for part in kept]),
-        np.concatenate([part.tpot_s for part in kept]),
-    )
-
-
-def _quantiles(values: NDArray[np.float64]) -> Quantiles:
-    if values.size == 0:
-        return Quantiles(p50=0.0, p90=0.0, p95=0.0, p99=0.0)
-    p50, p90, p95, p99 = np.quantile(values, (0.5, 0.9, 0.95, 0.99)).tolist()
-    return Quantiles(p50=p50, p90=p90, p95=p95, p99=p99)
 
 
 def _supply(problem: Problem, fleet: Fleet) -> tuple[SupplyLine, ...]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from planner.data import version
 from planner.fleet import Evidence, FleetPlan, Infeasibility, ObjectiveValue, Rejected
-from planner.planning.document import effective_scenario, planner_version
+from planner.planning.document import effective_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ def infeasible_plan(
     """Write the document of a question that has no plan, or none yet."""
     what = "the time limit passed, or the work was interrupted, before any fleet was found"
     return FleetPlan(
-        planner_version=planner_version(),
+        planner_version=version(),
         seed=answer.problem.seed,
         created=answer.created,
         scenario=effective_scenario(answer),

@@ -20,11 +20,10 @@ from planner.simulation.capacity import VERIFYING
 from planner.simulation.fleet import Judgement, judge_fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from planner.candidates.screen import Screened
     from planner.milp import Choice
     from planner.planning.clock import Clock
+    from planner.planning.teller import Teller
     from planner.problem.resolve import Problem
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Study
@@ -116,7 +115,7 @@ class Refinement:
         study: Study,
         effort: Effort,
         clock: Clock,
-        tell: Callable[[str], None],
+        tell: Teller,
     ) -> None:
         self.problem = problem
         self.study = study
@@ -137,7 +136,8 @@ class Refinement:
         )
         for i, one in enumerate(screened):
             self.clock.check()
-            self.tell(f"measuring {one.template.id} ({i + 1} of {len(screened)})")
+            done = 0.15 + 0.35 * i / len(screened)
+            self.tell(f"measuring {one.template.id} ({i + 1} of {len(screened)})", done)
             demand = sum(one.template.mix_rps)
             size = max(1, round(demand / (1.15 * one.capacity_rps)))
             self._measure(one.template.id, one, size, one.capacity_rps, quick)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
 from planner.measurements.traces import read_histogram, read_lengths
 from planner.problem.lengths import (
@@ -209,27 +210,10 @@ def _degrees(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mist
     if loaded.origins().get("policies.tp_degrees") == "default":
         return
     for j, degree in enumerate(loaded.scenario.policies.tp_degrees):
-        if any(heads_allow(d.llm, degree) for d in demands):
+        if any(degree in tp_degrees_of(d.llm) for d in demands):
             continue
-        llm = demands[0].llm
-        allowed = [n for n in range(1, llm.query_heads + 1) if heads_allow(llm, n)]
-        below = max((n for n in allowed if n < degree), default=None)
-        above = min((n for n in allowed if n > degree), default=None)
-        near = " or ".join(str(n) for n in (below, above) if n is not None)
-        kv = f" and {llm.kv_heads} KV heads" if llm.kv_heads else ""
-        what = (
-            f"policies.tp_degrees: degree {degree} does not divide the {llm.query_heads} query"
-            f" heads{kv} of {llm.id}; use {near}"
-        )
-        mistakes.append((loaded.at("policies", "tp_degrees", j), what))
-
-
-def heads_allow(llm: Llm, degree: int) -> bool:
-    """Tell whether a tensor-parallel degree fits a model's heads.
-
-    It must divide the query heads, and be a divisor or a multiple of the KV heads.
-    """
-    if llm.query_heads % degree:
-        return False
-    kv = llm.kv_heads
-    return kv is None or kv % degree == 0 or degree % kv == 0
+        try:
+            check_tp_degree(demands[0].llm, degree)
+        except InputError as error:
+            where = loaded.at("policies", "tp_degrees", j)
+            mistakes.append((where, f"policies.tp_degrees.{j}: {error}"))

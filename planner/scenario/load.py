@@ -32,6 +32,15 @@ class LoadedScenario:
         """Return where a value is written, for an error message."""
         return self.source.at(loc)
 
+    def changed(self, settings: Sequence[str]) -> LoadedScenario:
+        """Return the scenario with ``path=value`` settings applied, validated anew.
+
+        Raises:
+            InputError: One line per mistake.
+        """
+        source = apply_overrides(self.source, settings)
+        return LoadedScenario(validate(source, Scenario), source, self.folder)
+
     def origins(self) -> dict[str, Origin]:
         """Return the origin of each value of the effective scenario, by dotted path."""
         return {
@@ -57,6 +66,13 @@ def load_scenario(path: Path, settings: Sequence[str] = ()) -> LoadedScenario:
     """
     source = apply_overrides(read_source(path), settings)
     return LoadedScenario(validate(source, Scenario), source, path.parent)
+
+
+def solver_settings(time_limit_s: float | None, gap: float | None, seed: int | None) -> list[str]:
+    """Write what is given as ``path=value`` settings of the scenario's solver section."""
+    limit = None if time_limit_s is None else f"{time_limit_s!r} s"
+    given = {"time_limit": limit, "gap": gap, "seed": seed}
+    return [f"solver.{key}={value}" for key, value in given.items() if value is not None]
 
 
 def _leaves(value: object, loc: Loc) -> Iterator[Loc]:

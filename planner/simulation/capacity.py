@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from planner.simulation.fleet import Study
     from planner.simulation.pool import PoolSetup
 
-SCREENING, SEARCHING, VERIFYING, SWEEPING = 0, 1, 2, 3
+SCREENING, SEARCHING, VERIFYING, SWEEPING, REPLAYING = 0, 1, 2, 3, 4
 """Streams of random draws, by purpose: what was searched is verified on fresh luck."""
 
 STEEPEST_MOVE: Final = 0.15

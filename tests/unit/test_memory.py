@@ -14,7 +14,7 @@ from planner.catalogue import Accelerator, Catalogue, Llm
 from planner.catalogue.llm import Mla
 from planner.curves.context import Choice, check_context, largest_context, levers
 from planner.curves.curve import Curve, find_curve
-from planner.curves.degrees import (
+from planner.catalogue.degrees import (
     admissible_tp_degrees,
     check_tp_degree,
     kv_replication,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.catalogue import Llm
+    from planner.catalogue.llm import Llm
 
 
 def admissible_tp_degrees(query_heads: int, kv_heads: int) -> tuple[int, ...]:

@@ -1,0 +1,111 @@
+"""Simulate a plan that was read from a file: the same fleet, by default on other draws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from planner.candidates.enumerate import enumerate_builds
+from planner.candidates.template import Template
+from planner.catalogue import Catalogue
+from planner.errors import InputError
+from planner.planning.answer import study_of
+from planner.planning.fleet import Fleet, PoolChoice
+from planner.planning.results import workload_results
+from planner.planning.teller import Teller
+from planner.problem.resolve import resolve
+from planner.scenario.load import LoadedScenario
+from planner.scenario.scenario import Scenario
+from planner.simulation.capacity import REPLAYING
+from planner.simulation.effort import default_effort
+from planner.simulation.fleet import judge_fleet
+from planner.source import parse_yaml
+from planner.spec import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.fleet import FleetPlan, WorkloadResult
+    from planner.problem.resolve import Problem
+    from planner.simulation.effort import Effort
+
+
+def simulate_plan(
+    plan: FleetPlan,
+    *,
+    seed: int | None = None,
+    progress: Callable[[str, float], None] | None = None,
+    effort: Effort | None = None,
+    folder: Path = Path(),
+) -> tuple[WorkloadResult, ...]:
+    """Simulate a plan's fleet request by request, on draws that its making never saw.
+
+    Args:
+        plan: A plan with pools.
+        seed: Seed of the draws; the plan's if left out.
+        progress: Told what is being done and which share of the whole is done.
+        effort: How much to simulate; what suits the kernel if left out.
+        folder: Where files that the scenario names by a relative path lie.
+
+    Raises:
+        InputError: The plan has no pools, or its scenario or a pool cannot be rebuilt here.
+    """
+    if not plan.pools:
+        raise InputError("the plan has no pools; there is nothing to simulate")
+    tell = Teller(progress)
+    effort = effort or default_effort()
+    text = yaml.safe_dump(plan.scenario.document, sort_keys=False)
+    source = parse_yaml(text, "the plan's scenario")
+    loaded = LoadedScenario(validate(source, Scenario), source, folder)
+    catalogue = Catalogue()
+    problem = resolve(loaded, catalogue)
+    problem = replace(problem, seed=plan.seed if seed is None else seed)
+    study = study_of(problem)
+    fleet = _fleet_of(plan, problem, catalogue)
+    tell("simulating the fleet", 0.2)
+    judgement = judge_fleet(
+        study,
+        fleet.for_simulation(problem.policies.router),
+        requests=effort.verify_requests,
+        limit=effort.verify_limit,
+        replications=effort.verify_replications,
+        stream=REPLAYING,
+    )
+    return workload_results(problem, study, effort, fleet, judgement)
+
+
+def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue) -> Fleet:
+    """Build the pools of a plan again from its scenario."""
+    builds = {build.id: build for build in enumerate_builds(problem, catalogue)[0]}
+    names = [demand.id for demand in problem.demands]
+    pools = []
+    for pool in plan.pools:
+        build_id, _, label = pool.id.partition("@")
+        if build_id not in builds:
+            raise InputError(
+                f"pool {pool.id}: its template does not follow from the plan's scenario and this"
+                " catalogue; plan again"
+            )
+        load = _load(plan, pool.id, names)
+        serves = tuple(w for w, rate in enumerate(load) if rate > 0)
+        template = Template(builds[build_id], serves, load, label)
+        pools.append(PoolChoice(template, pool.replicas, load))
+    return Fleet(tuple(pools))
+
+
+def _load(plan: FleetPlan, pool: str, names: list[str]) -> tuple[float, ...]:
+    """Return the load of a pool by workload, from the routing shares."""
+    shares = {
+        result.id: share.share * result.offered_rps
+        for result in plan.workloads
+        for share in result.routing
+        if share.pool == pool
+    }
+    unknown = sorted(set(shares) - set(names))
+    if unknown or not shares:
+        what = f"workload {unknown[0]} is not in its scenario" if unknown else "no workload uses it"
+        raise InputError(f"pool {pool}: {what}; is the plan whole?")
+    return tuple(shares.get(name, 0.0) for name in names)
