@@ -96,8 +96,8 @@ def run(
         _push_to_least_outstanding(members, inboxes, traffic, fits, replica)
     totals = [_drain(member) for member in members]
 
-    def column(values: list[int], dtype: type[np.int32 | np.int64] = np.int64) -> NDArray[np.int64]:
-        return np.where(fits, np.asarray(values, dtype), dtype(-1))
+    def column(values: list[int]) -> NDArray[np.int64]:
+        return np.where(fits, np.asarray(values, np.int64), np.int64(-1))
 
     return Records(
         first_scheduled_ps=column(columns.first_scheduled),
