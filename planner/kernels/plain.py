@@ -96,8 +96,8 @@ def run(
         _push_to_least_outstanding(members, inboxes, traffic, fits, replica)
     totals = [_drain(member) for member in members]
 
-    def column(values: list[int], dtype: type[np.int32 | np.int64] = np.int64) -> NDArray[np.int64]:
-        return np.where(fits, np.asarray(values, dtype), dtype(-1))
+    def column(values: list[int]) -> NDArray[np.int64]:
+        return np.where(fits, np.asarray(values, np.int64), np.int64(-1))
 
     return Records(
         first_scheduled_ps=column(columns.first_scheduled),
@@ -233,12 +233,7 @@ def _replica(
         # --- wait for leave to pass the boundary; wake up, or cut the window, for an arrival
         while True:
             if steps > 1:
-                if (
-                    start < upcoming < boundary
-                    and not preempted
-                    and len(running) < max_num_seqs
-                    and budget
-                ):
+                if start < upcoming < boundary and not preempted and len(running) < max_num_seqs:
                     tokens = prompt[inbox[head]]
                     need = tokens if reserve or tokens < budget else budget
                     if context <= size * (kv_blocks - watermark + -need // size):
@@ -347,7 +342,7 @@ def _replica(
         # --- then the one unfinished prefill, which is the last of the running
         budget = max_tokens - decoding
         computed = squares = chunk_context = chunks = 0
-        if partial >= 0 and budget:
+        if partial >= 0:  # fewer than max_num_seqs <= max_tokens decode: some budget is left
             target = prompt[partial] + generated[partial]
             chunk = target - partial_computed
             if chunk > budget:
@@ -441,7 +436,7 @@ def _replica(
             first_step = duration = (
                 level[decoding] + sequence_ps * decoding + context_ps * context + slope
             )
-            if not closed and partial < 0:
+            if not closed:
                 while (key := keys[0]) not in due:
                     heappop(keys)
                 steps = key - counter

@@ -130,7 +130,8 @@ bool in_range(const Job& job, i64 table_size, int router) {
   constexpr i64 kMost = i64{1} << 30;
   const Limits& it = job.limits;
   if (it.max_num_seqs < 1 || it.max_num_seqs > it.max_num_batched_tokens) return false;
-  if (it.max_num_batched_tokens > kMost || table_size != it.max_num_batched_tokens + 1) return false;
+  if (it.max_num_batched_tokens > kMost) return false;
+  if (table_size != it.max_num_batched_tokens + 1) return false;
   if (it.kv_blocks < 0 || it.kv_blocks > kMost || it.block_size < 1 || it.block_size > kMost)
     return false;
   if (it.kv_blocks * it.block_size > (i64{1} << 40)) return false;  // sums of tokens stay small

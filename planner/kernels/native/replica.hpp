@@ -71,7 +71,8 @@ class WaitingQueue {
   void push(const Request& request) {
     if (tail_ - head_ == ring_.size()) {
       std::vector<Request> wider(ring_.size() * 2);
-      for (u64 i = head_; i < tail_; ++i) wider[i & (wider.size() - 1)] = ring_[i & (ring_.size() - 1)];
+      const u64 narrow = ring_.size() - 1, wide = wider.size() - 1;
+      for (u64 i = head_; i < tail_; ++i) wider[i & wide] = ring_[i & narrow];
       ring_.swap(wider);
     }
     ring_[tail_++ & (ring_.size() - 1)] = request;
@@ -236,7 +237,7 @@ class Replica {
     prefill_ = Prefill{};
     bool closed = make_room();
     budget_ = limits_.max_num_batched_tokens - decoding_;
-    if (partial_ != kNone && budget_ > 0) closed |= !continue_partial();
+    if (partial_ != kNone) closed |= !continue_partial();
     if (!closed) admit();
     set_boundary(closed);
   }
@@ -273,7 +274,8 @@ class Replica {
   }
 
   // At most one prefill is unfinished, and it is the last of the running: it was left
-  // unfinished because it took all that was left of the budget.
+  // unfinished because it took all that was left of the budget. Now it gets at least one token,
+  // because the decoding sequences are fewer than max_num_seqs <= max_num_batched_tokens.
   bool continue_partial() {
     const i32 seat = partial_;
     const i64 target = i64{seats_[seat].request.prompt} + seats_[seat].generated;
@@ -361,7 +363,7 @@ class Replica {
     if (prefill_.tokens) {
       prefill_time_ = law_.added_by(prefill_, decoding_);
       duration += prefill_time_;
-    } else if (!closed && partial_ == kNone) {  // `closed` ends with this step, so look again
+    } else if (!closed) {  // a closed door opens with the next step: look again then
       steps_ = steps_in_memory(calendar_.distance(counter_));
       duration = law_.run(first_step_, decoding_, steps_);
     }
@@ -381,7 +383,7 @@ class Replica {
   }
 
   void cut_window(i64 now, const Request& request) {
-    if (running_ == limits_.max_num_seqs || decoding_ == limits_.max_num_batched_tokens) return;
+    if (running_ == limits_.max_num_seqs) return;
     const i64 budget = limits_.max_num_batched_tokens - decoding_;
     const i64 needed = admission_blocks(request.prompt, std::min<i64>(request.prompt, budget));
     if (blocks_.size() * (limits_.kv_blocks - needed) < context_) return;  // cannot fit in here
