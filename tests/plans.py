@@ -58,6 +58,7 @@ def pool(**changes: Any) -> dict[str, Any]:
         "router": "least_outstanding",
         "kv_tokens": 400_000,
         "offered_rps": 20.0,
+        "capacity_rps": interval(11.0),
         "busy_share": 0.62,
         "mfu": 0.31,
         "curve": {
