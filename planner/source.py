@@ -59,6 +59,10 @@ class _Loader(yaml.SafeLoader):
     """The scalars of YAML 1.2."""
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes a word that either YAML, 1.1 or 1.2, would take for something else."""
+
+
 _Loader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in (
     ("tag:yaml.org,2002:bool", r"^(?:true|false)$", "tf"),
@@ -71,6 +75,16 @@ for _tag, _pattern, _first in (
     ),
 ):
     _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
+    _Dumper.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
+
+
+def _written(dumper: _Dumper, text: str) -> yaml.Node:
+    """Escape the odd line breaks, which PyYAML would write as they are and read as blanks."""
+    style = '"' if any(c in text for c in "\x85\u2028\u2029\ufeff") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _written)
 
 
 def _where(name: str, mark: Any) -> Where:
@@ -164,6 +178,11 @@ def parse_yaml(text: str, name: str) -> Source:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{name}:1:1: not YAML: {first_line}") from error
     return Source(name, data, builder.places, tuple(builder.problems))
+
+
+def write_yaml(data: object) -> str:
+    """Write plain data as YAML that :func:`parse_yaml` reads back the same."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read_source(path: Path) -> Source:

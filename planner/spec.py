@@ -8,12 +8,11 @@ import types
 import typing
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
 from planner.errors import InputError, Where, nearest
-from planner.source import dotted, read_source
+from planner.source import dotted, read_source, write_yaml
 from planner.units import FROM_FILE, shown
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def read_spec(path: Path, as_type: type[S]) -> S:
 def dump_yaml(document: Spec) -> str:
     """Write a document as YAML that :func:`read_spec` reads back as an equal one."""
     data = document.model_dump(mode="json", exclude_none=True)
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    return write_yaml(data)
 
 
 def dump_json(document: Spec) -> str:

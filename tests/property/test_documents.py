@@ -1,0 +1,218 @@
+"""A document survives being written and read; settings change what they name and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from planner.fleet import FleetPlan, Interval, read_plan
+from planner.scenario.lengths import Columns, Lengths, Lognormal, Marginal
+from planner.scenario.load import load_scenario
+from planner.scenario.overrides import apply_overrides
+from planner.scenario.policies import Policies
+from planner.scenario.scenario import Scenario, Solver
+from planner.scenario.slo import Slo
+from planner.scenario.supply import AcceleratorOffer, Limits, PriceChoice
+from planner.scenario.workload import Arrivals, Workload
+from planner.source import parse_yaml
+from planner.spec import Spec, dump_json, dump_yaml, validate
+from tests.plans import infeasible, plan
+
+positive = st.floats(1e-12, 1e12)
+tokens = st.floats(1e-3, 1e9)
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+ids = st.from_regex(r"[a-z0-9][a-z0-9.-]{0,12}", fullmatch=True)
+shares = st.floats(0, 1, exclude_min=True, exclude_max=True)
+marginals = st.one_of(
+    st.builds(Marginal, fixed=tokens),
+    st.builds(Marginal, lognormal=st.builds(Lognormal, mean=tokens, cv=st.floats(0, 20))),
+)
+lengths = st.one_of(
+    st.builds(Lengths, histogram=texts),
+    st.builds(Lengths, trace=texts, columns=st.builds(Columns, prompt=texts, output=texts)),
+    st.builds(Lengths, prompt=marginals, output=marginals),
+)
+slos = st.tuples(positive, positive, shares).map(
+    lambda t: Slo(ttft=max(t[:2]), tpot=min(t[:2]), attainment=t[2])
+)
+workloads = st.lists(
+    st.builds(
+        Workload,
+        id=ids,
+        model=texts,
+        precisions=st.none() | st.lists(texts, min_size=1, max_size=3).map(tuple),
+        arrivals=st.builds(Arrivals, poisson=positive),
+        lengths=lengths,
+        slo=slos,
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda w: w.id,
+).map(tuple)
+prices = st.one_of(
+    st.fixed_dictionaries({"price": st.floats(0, 1e9)}),
+    st.fixed_dictionaries(
+        {"price_from": st.builds(PriceChoice, provider=texts, region=st.none() | texts, term=texts)}
+    ),
+)
+offers = st.lists(
+    st.tuples(texts, st.integers(1, 10_000_000), prices).map(
+        lambda t: AcceleratorOffer(id=t[0], stock=t[1], **t[2])
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda offer: offer.id,
+).map(tuple)
+policies = st.builds(
+    Policies,
+    tp_degrees=st.lists(st.integers(1, 1024), min_size=1, max_size=4, unique=True).map(tuple),
+    router=st.sampled_from(("round_robin", "least_outstanding")),
+    memory_utilisation=shares,
+    watermark=st.floats(0, 0.49),
+    reserve_full_prompt=st.booleans(),
+)
+scenarios = st.builds(
+    Scenario,
+    format_version=st.just("1.0"),
+    name=texts,
+    workloads=workloads,
+    accelerators=offers,
+    policies=policies,
+    limits=st.builds(Limits, budget=st.none() | st.floats(0, 1e9)),
+    objective=st.sampled_from(("max_goodput_per_usd", "min_cost", "max_goodput")),
+    solver=st.builds(
+        Solver, seed=st.integers(0, 2**32 - 1), gap=st.floats(0, 0.99), time_limit=positive
+    ),
+)
+
+
+@given(scenarios)
+def test_a_scenario_written_as_yaml_reads_back_equal(scenario):
+    assert validate(parse_yaml(dump_yaml(scenario), "x"), Scenario) == scenario
+
+
+@given(scenarios)
+def test_a_scenario_in_a_plan_reads_back_equal(scenario):
+    """The effective scenario stands in plan.json as JSON, which is YAML as well."""
+    data = scenario.model_dump(mode="json", exclude_none=True)
+    text = json.dumps(data, ensure_ascii=True)
+    assert Scenario.model_validate_json(text, context={"from_file": True}) == scenario
+
+
+WORDS_OF_OTHER_YAMLS = (
+    "1e3", "1E5", "no", "Yes", "on", "~", "null", "1:30", "012", "0o14", "0x1F", "1_000",
+    "2026-01-31", "<<", "=", ".5", "5.", "-", "- a", "a: b", "#x", "a #b", "&a", "*a", "!a", "%a",
+    "true", ".inf", ".nan", "+1", "[", "{", "'", '"', " a", "a ", "\n", "\t", "a\nb", "\u2028",
+    "\x85", "\ufeff", "\x07", "\U0001f600",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", WORDS_OF_OTHER_YAMLS)
+def test_words_that_look_like_something_else_stay_words(word):
+    class Note(Spec):
+        text: str
+
+    assert validate(parse_yaml(dump_yaml(Note(text=word)), "x"), Note).text == word
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(
+    st.lists(st.tuples(finite, finite, finite), min_size=1, max_size=5),
+    st.dictionaries(texts, finite, max_size=3),
+    st.none() | texts,
+)
+def test_a_plan_written_as_json_reads_back_equal(intervals, numbers, created):
+    sweep = tuple(
+        {"multiple": 1.0 + i, "attainment": {"chat": Interval(value=v, low=a, high=b)}}
+        for i, (v, a, b) in enumerate(intervals)
+    )
+    base = plan(created=created)
+    evidence = base.evidence.model_dump() | {"demand_sweep": sweep}
+    rejected = [{"template": "x", "reason": "y", "numbers": numbers}]
+    document = plan(created=created, evidence=evidence, rejected=rejected)
+    assert FleetPlan.model_validate_json(dump_json(document)) == document
+
+
+@pytest.mark.parametrize("document", [plan(), infeasible()], ids=["plan", "infeasible"])
+def test_a_plan_file_reads_back_equal_and_is_written_the_same(document, tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(dump_json(document), encoding="utf-8")
+    again = read_plan(path)
+    assert again == document
+    assert dump_json(again) == path.read_text(encoding="utf-8")
+
+
+@given(scenarios, st.data())
+def test_a_setting_changes_the_value_it_names_and_nothing_else(scenario, data):
+    position = data.draw(st.integers(0, len(scenario.workloads) - 1))
+    name = data.draw(st.sampled_from((scenario.workloads[position].id, str(position))))
+    taken = [w.id for i, w in enumerate(scenario.workloads) if i != position]
+    if name in taken:  # an id of digits comes before a position
+        position = next(i for i, w in enumerate(scenario.workloads) if w.id == name)
+    source = parse_yaml(dump_yaml(scenario), "x")
+    setting = f"workloads.{name}.arrivals.poisson=7.5 req/s"
+    changed = validate(apply_overrides(source, [setting]), Scenario)
+    expected = scenario.model_dump()
+    expected["workloads"][position]["arrivals"]["poisson"] = "7.5 req/s"
+    assert changed.model_dump() == expected
+
+
+def test_settings_apply_in_order_and_open_sections(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "format_version: '1.0'\nname: x\npolicies:\nworkloads:\n"
+        "  - {id: chat-3.1, model: m, arrivals: {poisson: 1 req/s}, lengths: {histogram: h},\n"
+        "     slo: {ttft: 1 s, tpot: 30 ms}}\n"
+        "accelerators: [{id: a, price: 1 USD/h}]\n"
+    )
+    loaded = load_scenario(
+        path,
+        [
+            "policies.engine=sglang",
+            "solver.seed=1",
+            "solver.seed=2",
+            "workloads.chat-3.1.slo.ttft=2 s",
+            "accelerators.a.stock=8",
+        ],
+    )
+    scenario = loaded.scenario
+    assert (scenario.policies.engine, scenario.solver.seed) == ("sglang", 2)
+    assert (scenario.workloads[0].slo.ttft, scenario.accelerators[0].stock) == (2.0, 8)
+    origins = loaded.origins()
+    assert origins["workloads.0.slo.ttft"] == "set"
+    assert origins["workloads.0.slo.tpot"] == "file"
+    assert origins["workloads.0.slo.attainment"] == "default"
+    assert origins["solver.seed"] == "set"
+    assert origins["solver.gap"] == "default"
+    assert loaded.at("workloads", 0, "slo", "ttft") == "--set workloads.chat-3.1.slo.ttft"
+
+
+def documents(base=Spec):
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith("planner."):
+            yield kind
+        yield from documents(kind)
+
+
+@pytest.mark.parametrize("kind", sorted(documents(), key=lambda k: k.__name__))
+def test_every_default_is_a_value_that_the_field_accepts(kind):
+    """Defaults are not validated at run time; a default in a section must be valid all the same."""
+    for field in kind.model_fields.values():
+        if not field.is_required():
+            accepted = TypeAdapter(Annotated[(field.annotation, "default", *field.metadata)])
+            default = field.get_default(call_default_factory=True)
+            assert accepted.validate_python(default) == default
+
+
+def test_the_folder_of_a_scenario_is_kept_for_relative_paths(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text((Path(__file__).parents[2] / "scenarios" / "quickstart.yaml").read_text())
+    assert load_scenario(path).folder == tmp_path
