@@ -98,7 +98,7 @@ def _is_hopeless(state: EngineState, request: Request, now: int) -> bool:
     deadline = request.job.deadline
     if state.options.policy != "deadline" or deadline is None or not fresh:
         return False
-    return now + state.law.alone(request.tokens, state.options.max_num_batched_tokens) > deadline
+    return now + state.alone(request.tokens) > deadline
 
 
 def _start_load(state: EngineState, plan: StepPlan, request: Request) -> bool:

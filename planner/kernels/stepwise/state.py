@@ -67,6 +67,13 @@ class EngineState:
         self.waiting = WaitingQueue(options.policy)
         self.parked: list[Request] = []
         self.running: list[Request] = []
+        self._alone: dict[int, int] = {}
+
+    def alone(self, tokens: int) -> int:
+        """Return the ticks that an empty engine takes to prefill ``tokens``."""
+        if tokens not in self._alone:
+            self._alone[tokens] = self.law.alone(tokens, self.options.max_num_batched_tokens)
+        return self._alone[tokens]
 
     def watermark(self) -> int:
         """Return the blocks that an admission must leave free now."""
