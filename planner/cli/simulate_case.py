@@ -25,12 +25,15 @@ def run_engine_case(path: Path, json_out: bool, check: bool) -> int:
         The exit code: 0, or 5 where the result differs from what the case expects.
 
     Raises:
-        InputError: The file cannot be used.
+        InputError: The file cannot be used, or there is nothing to check against.
     """
+    from planner.errors import InputError
     from planner.simulation.engine_case import differences, read_case, run_case
 
     case = read_case(path)
-    result = run_case(case)
+    if check and case.expected is None:
+        raise InputError(f"{path}: expected: there is nothing to check against; add it")
+    result = run_case(case, str(path))
     found = differences(case, result) if check else []
     if json_out:
         shown = result | {"differences": found} if check else result
