@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.kernels.stepwise import Colocated, EngineOptions, Job, affine, simulate
@@ -89,6 +91,30 @@ def test_the_last_admitted_is_preempted_and_computes_everything_again():
     assert [step.preempted for step in outcome.steps[0]] == [(), (), (1,), (), ()]
 
 
+def test_a_preempted_request_stands_before_those_that_wait():
+    # as above, and C (1 block) comes at 20: at 39 one block is free, but B is the head and
+    # does not fit; at 50 both are admitted: 50..67 (5 + 2 tokens)
+    outcome = serve([*PRESSED, Job(20, 2, 1)], usable_blocks=4)
+    assert tokens(outcome) == [[16, 28, 39, 50], [16, 28, 67], [67]]
+
+
+def test_a_step_that_preempted_admits_nobody():
+    # B is preempted at 28, and a block is left over; C is more important than B and would fit
+    # it, but is admitted at 39 only: 39..52 (1 + 2 tokens); B when both are gone: 52..67
+    jobs = [replace(PRESSED[0], priority=1), replace(PRESSED[1], priority=2), Job(20, 2, 1)]
+    outcome = serve(jobs, usable_blocks=4, policy="priority")
+    assert tokens(outcome) == [[16, 28, 39, 52], [16, 28, 67], [52]]
+
+
+@pytest.mark.parametrize("kind", ["v1", "v0", "sarathi"])
+def test_every_scheduler_preempts_the_latest_first(kind):
+    # 6 blocks, three prompts of 3: 0..19, 19..32; at 32 A wants a third block: C goes, whose
+    # two blocks serve A and B: 32..44, their last; C computes 5: 44..59
+    outcome = serve([Job(0, 3, 3)] * 3, kind=kind, usable_blocks=6)
+    assert tokens(outcome) == [[19, 32, 44], [19, 32, 44], [19, 32, 59]]
+    assert [record.preemptions for record in outcome.records] == [0, 0, 1]
+
+
 def test_the_gate_wants_room_for_the_whole_prompt_though_a_chunk_is_taken():
     # 3 blocks of 2, budget 3. 0..13 A 3 (2 blocks). At 13 B's prompt needs 2 blocks, 1 free.
     jobs = [Job(0, 4, 1), Job(0, 4, 1)]
@@ -128,6 +154,25 @@ def test_a_victim_already_scheduled_in_the_step_is_taken_back_out():
     outcome = serve(jobs, usable_blocks=4, policy="priority")
     assert tokens(outcome) == [[11, 26, 50], [26, 37]]
     assert planned(outcome)[2] == (26, 37, [(1, 1, 4)])
+
+
+def test_the_budget_of_a_victim_taken_back_out_goes_to_those_behind_it():
+    # Budget 7, 8 blocks, no gate. L (priority 5) 0..17; 17..34 L 1 + H 4 + M 2 (4 + 2 + 1
+    # blocks). 34: L takes the 8th block, H wants one: L gives way (5 blocks), H takes 1, and M
+    # gets all the 6 tokens left: 34..51
+    jobs = [Job(0, 7, 9, priority=5), Job(1, 4, 9, priority=0), Job(2, 8, 1, priority=1)]
+    outcome = serve(
+        jobs,
+        usable_blocks=8,
+        max_num_batched_tokens=7,
+        policy="priority",
+        reserve_full_isl=False,
+    )
+    assert planned(outcome)[:3] == [
+        (0, 17, [(0, 7, 0)]),
+        (17, 34, [(0, 1, 7), (1, 4, 0), (2, 2, 0)]),
+        (34, 51, [(1, 1, 4), (2, 6, 2)]),
+    ]
 
 
 def test_admission_follows_priority_then_arrival():
@@ -182,9 +227,11 @@ def test_asynchronous_scheduling_sees_an_arrival_one_step_later():
 
 
 def test_an_asynchronous_engine_that_found_nothing_waits_for_its_step():
-    # A's only token is in flight, so the second call at 0 finds nothing; B is seen at 14
-    outcome = serve([Job(0, 4, 1), Job(5, 2, 1)], async_scheduling=True)
-    assert tokens(outcome) == [[14], [26]]
+    # A's only token is in flight, so the second call at 0 finds nothing; B and C are seen at
+    # 14, together: 14..28
+    outcome = serve([Job(0, 4, 1), Job(5, 2, 1), Job(10, 2, 1)], async_scheduling=True)
+    assert tokens(outcome) == [[14], [28], [28]]
+    assert outcome.records[1].first_scheduled == 14
 
 
 def test_an_unforeseen_end_costs_an_asynchronous_engine_a_step():
@@ -210,6 +257,21 @@ def test_pipeline_stages_overlap_batches_but_not_a_request_with_itself():
     # scheduled at 21: 21..27..33
     outcome = serve([Job(0, 4, 2), Job(0, 4, 2)], max_num_batched_tokens=4, pp_degree=2)
     assert tokens(outcome) == [[14, 27], [21, 33]]
+
+
+def test_a_preempted_request_is_not_admitted_before_its_token_in_flight_is_known():
+    # 3 stages, budget 3, 6 blocks; one request a batch. Prefills (13 ticks, 5 a stage): A 0..15,
+    # B 5..20, C 10..25. Decodes (4 a stage): A 15..29, B 20..33, C 25..37.
+    # 29: A wants a third block: C goes, though its step is under way; A 29..41, its last.
+    # 33: B ends. C would fit, but its second token is not known before 37; then it computes
+    # 3 + 2 tokens in two pieces: 37..52 and 42..56
+    outcome = serve(
+        [Job(0, 3, 3), Job(0, 3, 2), Job(0, 3, 3)],
+        usable_blocks=6,
+        max_num_batched_tokens=3,
+        pp_degree=3,
+    )
+    assert tokens(outcome) == [[15, 29, 41], [20, 33], [25, 37, 56]]
 
 
 SHARED = ("x", "y")
@@ -256,6 +318,17 @@ def test_a_preempted_request_finds_what_is_left_of_its_own_blocks():
     outcome = serve(PRESSED, usable_blocks=4, prefix_caching=True)
     assert tokens(outcome)[1] == [16, 28, 63]
     assert outcome.records[1].cached_tokens == 0  # at first admission
+
+
+def test_a_block_is_not_hit_before_its_last_token_was_known_to_a_schedule():
+    # 4 blocks, asynchronous. 0..15 A 2 + B 3; 15..27 both (scheduled at 0; A takes the fourth
+    # block). At 15 B wants a third: it is the last, and goes. Its second block is filled by the
+    # token of 0..15, whose KV the step under way computes: it was never named. A: 27..38, its
+    # last; then B finds one block and computes 3 of 5 tokens: 38..51
+    outcome = serve(
+        [Job(0, 2, 3), Job(0, 3, 3)], usable_blocks=4, prefix_caching=True, async_scheduling=True
+    )
+    assert tokens(outcome) == [[15, 27, 38], [15, 27, 51]]
 
 
 def test_v0_stops_decoding_while_prompts_can_be_admitted():
