@@ -1,0 +1,124 @@
+"""Engines that share a clock: how requests enter, and what follows a completed step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.kernels.stepwise.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.kernels.stepwise.engine import Engine, Step
+    from planner.kernels.stepwise.records import Record
+    from planner.kernels.stepwise.request import Job
+    from planner.kernels.stepwise.router import Router
+
+
+class Cluster:
+    """Colocated replicas behind one router; a subclass adds the second leg."""
+
+    def __init__(self, engines: Sequence[Engine], entry: Router, records: list[Record]) -> None:
+        self.engines = engines
+        self.entry = entry
+        self.records = records
+        self.requests: dict[int, Request] = {}
+        self.touched: set[int] = set()
+
+    def arrive(self, rank: int, job: Job, now: int) -> None:
+        """Route an arrival, or refuse it if it could never be served."""
+        index = self.entry.choose(job)
+        record = self.records[rank]
+        record.replica = index
+        engine = self.engines[index]
+        if not (engine.can_hold(job, job.limit) and engine.can_prefill(job)):
+            record.fate = "rejected"
+            return
+        request = Request(rank, job, now, target=job.output, limit=job.limit)
+        self.requests[rank] = request
+        engine.state.waiting.add(request)
+        self.touched.add(index)
+
+    def complete(self, index: int, now: int) -> None:
+        """Apply the oldest step of an engine."""
+        engine = self.engines[index]
+        step, finished = engine.complete()
+        self.touched.add(index)
+        ended = set(map(id, finished))
+        for item in step.items:
+            request = item.request
+            if not item.samples or not (request.in_system or id(request) in ended):
+                continue
+            self.sampled(request, index, now)
+            if id(request) in ended:
+                self.ended(request, index, now)
+
+    def sampled(self, request: Request, index: int, now: int) -> None:
+        """Pass a token on to the client."""
+        del index
+        self.records[request.rank].add_token(now)
+
+    def ended(self, request: Request, index: int, now: int) -> None:
+        """Note the end of a request on an engine, and free its blocks."""
+        self.engines[index].release(request)
+        record = self.records[request.rank]
+        record.fate, record.finish = "finished", now
+
+    def schedule(self, now: int) -> list[tuple[int, Step]]:
+        """Let every engine that something happened to plan steps; return them by engine."""
+        touched, self.touched = sorted(self.touched), set()
+        return [(index, step) for index in touched for step in self.schedule_one(index, now)]
+
+    def schedule_one(self, index: int, now: int) -> list[Step]:
+        """Call an engine's scheduler until as many steps are in flight as may be.
+
+        A call that only preempted is repeated at once: the blocks it freed may admit someone.
+        """
+        engine = self.engines[index]
+        steps = []
+        while engine.can_schedule:
+            step, plan = engine.schedule(now)
+            for request in plan.hopeless:
+                self.records[request.rank].fate = "rejected"
+            for request in plan.oversized:
+                self.records[request.rank].fate = "failed"
+            self.started_loads(index, plan.loads, now)
+            if step is not None:
+                steps.append(step)
+            elif engine.in_flight or not plan.preempted:
+                break
+        return steps
+
+    def started_loads(self, index: int, loads: Sequence[tuple[Request, int]], now: int) -> None:
+        """Begin the transfers that a scheduler asked for: none among colocated replicas."""
+
+    def next_event(self) -> int | None:
+        """Return the next tick at which something happens that no engine does."""
+        return None
+
+    def advance(self, now: int) -> None:
+        """Let that happen."""
+
+    def hand_off(self, now: int) -> None:
+        """Queue on the decode side what is due there."""
+
+    def close(self) -> None:
+        """Copy what the engines know of each request into its record."""
+        for rank, request in self.requests.items():
+            record = self.records[rank]
+            record.first_scheduled = request.first_scheduled
+            record.preemptions = request.preemptions
+            record.cached_tokens = max(0, request.cached_tokens)
+
+
+class LockStepCluster(Cluster):
+    """Attention-DP ranks: all begin a step together, and wait for the longest of them."""
+
+    def schedule(self, now: int) -> list[tuple[int, Step]]:
+        """Plan one step on every rank, unless one is under way."""
+        if any(engine.in_flight for engine in self.engines):
+            return []
+        self.touched = set()
+        planned = [i for i in range(len(self.engines)) if self.schedule_one(i, now)]
+        end = max((self.engines[i].in_flight[-1].end for i in planned), default=now)
+        return [(i, self.engines[i].stretch(end)) for i in planned]
