@@ -46,7 +46,7 @@ def fleet_problem(
         devices=devices,
         accelerator_of=of,
         usd_per_hour={j: price[of[j]] * devices[j] for j in J},
-        stock={g: 600 for g in G},
+        stock=dict.fromkeys(G, 600),
     )
 
 

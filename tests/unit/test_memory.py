@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from planner.catalogue import Accelerator, Catalogue, Llm
-from planner.catalogue.llm import Mla
-from planner.curves.context import Choice, check_context, largest_context, levers
-from planner.curves.curve import Curve, find_curve
 from planner.catalogue.degrees import (
     admissible_tp_degrees,
     check_tp_degree,
     kv_replication,
     tp_degrees_of,
 )
+from planner.catalogue.llm import Mla
+from planner.curves.context import Choice, check_context, largest_context, levers
+from planner.curves.curve import Curve, find_curve
 from planner.curves.memory import (
     GIB,
     KvRoom,
