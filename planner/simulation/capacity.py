@@ -48,11 +48,16 @@ def falling_root(
     low, low_margin, high, high_margin, used = _bracket(margin, guess, step, most)
     if low == 0.0:
         return 0.0
+    last_was_low: bool | None = None
+    halve = False
     while high / low - 1 > tolerance and used < most:
-        share = low_margin / (low_margin - high_margin) if low_margin > high_margin else 0.5
+        steep = halve or low_margin <= high_margin
+        share = 0.5 if steep else low_margin / (low_margin - high_margin)
         middle = low + (high - low) * min(max(share, STEEPEST_MOVE), 1 - STEEPEST_MOVE)
         value = margin(middle)
         used += 1
+        halve = (value >= 0) is last_was_low  # the same end moved twice: the chord misleads
+        last_was_low = value >= 0
         if value >= 0:
             low, low_margin = middle, value
         else:
