@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 4 * 2**20
 """Longest YAML document that is read; traces and tables are other files."""
 MAX_DEPTH: Final = 40
-MAX_NODES: Final = 100_000
+MAX_NODES: Final = 50_000
 """Most keys, items and values of a document: a few seconds of reading."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 

@@ -37,14 +37,14 @@ def test_the_answer_stands_first():
 def test_everything_that_was_asked_for_is_there():
     shown = words(text(plan_table(plan())))
     for part in (
-        "h100-sxm tp2",
+        "2 × h100-sxm tp2, llama-3.1-8b bf16 20.0 req/s 22.0 req/s 62 %",
         "max_num_seqs 256",
         "least_outstanding",
         "97.0 % (96.5–97.5) 95.0 % kept",
         "chat TTFT 80.0 ms 200 ms 310 ms 620 ms 500 ms",
         "chat TPOT 12.5 ms 19.0 ms 22.2 ms 29.1 ms 30.0 ms",
         "× 1.2 71.0 % (70.5–71.5)",
-        "One unit less of chat-h100: chat 41.2 % (40.7–41.7): broken",
+        "With one unit less chat-h100: chat 41.2 % (40.7–41.7): broken",
         "total $12.00 $8,760",
         "stock h100-sxm 4 4 $0.250 per hour",
         "l40s-tp1-s64 tpot 30 ms: one request alone takes 41 ms a token",
@@ -113,7 +113,7 @@ def test_rejected_templates_are_grouped_by_the_longest_id():
 
 def test_more_rejected_than_shown_are_counted():
     many = plan(rejected=[rejected(f"l40s-tp1-s{i}", "dearer") for i in range(10)])
-    assert "and 7 more: planner explain PLAN" in text(plan_table(many))
+    assert "and 8 more: planner explain PLAN" in text(plan_table(many))
 
 
 def test_why_shows_tight_limits_only():
