@@ -20,6 +20,7 @@ class Best:
     min_cost: float | None = None
     max_goodput: float | None = None
     max_goodput_per_usd: float | None = None
+    cost_of_max_goodput: float | None = None
 
 
 def fleets(data: Instance) -> Iterator[tuple[int, ...]]:
@@ -77,4 +78,8 @@ def brute_force(data: Instance) -> Best:
             costs.append(cost)
             goodputs.append(goodput)
             ratios.append(goodput / cost if cost else 0.0)
-    return Best(min(costs), max(goodputs), max(ratios)) if costs else Best()
+    if not costs:
+        return Best()
+    most = max(goodputs)
+    full = [c for c, g in zip(costs, goodputs, strict=True) if g >= most * (1 - 1e-9)]
+    return Best(min(costs), most, max(ratios), min(full))
