@@ -106,7 +106,8 @@ def _closed(program: Program, settings: Settings, answer: Answer) -> bool:
         return True
     found = program.objective(answer.x)
     allowed = max(settings.gap * abs(found), settings.absolute_gap)
-    return abs(found - answer.bound) <= allowed + 1e-6 * abs(found)
+    terms = float(np.abs(program.cost) @ np.abs(answer.x))
+    return abs(found - answer.bound) <= allowed + 1e-6 * terms
 
 
 def _answer(solver: _Quiet, program: Program, scale: Floats, unit: float) -> Answer:

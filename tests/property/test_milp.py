@@ -1,6 +1,7 @@
 """Laws of the choice: it equals brute force, and more to choose from never hurts."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -51,6 +52,39 @@ def tiny(seed: int) -> Instance:
         value={w_ids[0]: 2.0} if rng.random() < 0.3 else {},
         budget_usd_per_hour=number(6, 20) if rng.random() < 0.3 else None,
     )
+
+
+def wild(seed: int) -> Instance:
+    """Such an instance with demands of 1e-5 to 1e7 req/s, and units up to 1e8 times a demand."""
+    data = tiny(seed)
+    rng = np.random.default_rng([seed, 1])
+    rate = {w: float(10 ** rng.uniform(-5, 6)) for w in data.W}
+    speed = {j: float(rng.choice([1.0, 1e3, 1e8])) for j in data.J}
+
+    def times(rates: Mapping[tuple[str, str, str], float]) -> dict[tuple[str, str, str], float]:
+        return {(j, o, w): r * rate[w] * speed[j] for (j, o, w), r in rates.items()}
+
+    return dataclasses.replace(
+        data,
+        demand_rps={w: d * rate[w] for w, d in data.demand_rps.items()},
+        load_rps=times(data.load_rps),
+        goodput_rps=times(data.goodput_rps),
+    )
+
+
+def test_the_choice_equals_brute_force_at_any_scale_of_the_numbers() -> None:
+    for seed in range(60):
+        data = wild(seed)
+        best = brute_force(data)
+        for objective in OBJECTIVES:
+            truth = getattr(best, objective)
+            if truth is None:
+                with pytest.raises(InfeasibleError):
+                    choose(data, objective, gap=0)
+                continue
+            choice = choose(data, objective, gap=0)
+            assert choice.objective == pytest.approx(truth, rel=2e-6), (seed, objective)
+            assert choice.status == "optimal", (seed, objective)
 
 
 @pytest.mark.parametrize("batch", range(10))
