@@ -86,7 +86,7 @@ class LawSpec(Spec):
     knots: tuple[tuple[Ticks, Coefficient], ...] = Field(default=(), max_length=10_000)
     """Pairs (n, L(n)), n ascending."""
     c_x: Coefficient = 0
-    """Per token² of 2X."""
+    """Per token² of 2X, times 2**shift."""
     c_k: Coefficient = 0
     """Per token of decode context."""
     c_n: Coefficient = 0
@@ -94,7 +94,7 @@ class LawSpec(Spec):
     c_c: Coefficient = 0
     """Per token of chunk context."""
     shift: Annotated[int, Field(strict=True, ge=0, le=60)] = 0
-    """Binary digits after the point of ``knots`` and ``c_*``."""
+    """Binary digits after the point of ``c_x``."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> LawSpec:

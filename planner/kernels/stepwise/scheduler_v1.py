@@ -116,6 +116,7 @@ def _start_load(state: EngineState, plan: StepPlan, request: Request) -> bool:
     )
     need = pool.needed(request, request.tokens, hits) + state.watermark()
     if need > pool.free - reserved:
+        plan.short_of_blocks = True
         return False
     state.waiting.pop()
     pool.take(request, request.tokens, hits)
@@ -149,6 +150,7 @@ def _admit(state: EngineState, plan: StepPlan, request: Request, budget: int) ->
     new = min(new, budget)
     least = request.tokens if options.reserve_full_isl else cached + new
     if pool.needed(request, max(least, cached + new), hits) + state.watermark() > pool.free:
+        plan.short_of_blocks = True
         return None
     if request.loaded:
         state.parked.remove(request)

@@ -43,6 +43,7 @@ class StepPlan:
         loads: Requests whose remote KV is read from now on, with the tokens to read.
         hopeless: Requests refused because their deadline can no longer be met.
         oversized: Requests dropped because no step of this engine can hold them any more.
+        short_of_blocks: Blocks were missing, for a running request or for the head of the queue.
     """
 
     items: list[Scheduled] = field(default_factory=list)
@@ -50,6 +51,7 @@ class StepPlan:
     loads: list[tuple[Request, int]] = field(default_factory=list)
     hopeless: list[Request] = field(default_factory=list)
     oversized: list[Request] = field(default_factory=list)
+    short_of_blocks: bool = False
 
 
 class EngineState:
@@ -99,6 +101,7 @@ class EngineState:
         request.preemptions += 1
         self.waiting.put_back(request)
         plan.preempted.append(request)
+        plan.short_of_blocks = True
 
     def settle(self, plan: StepPlan, now: int) -> None:
         """Move the requests of a step on, as if it were computed (vLLM does so, too)."""
