@@ -116,7 +116,7 @@ def test_sharing_can_be_fixed(tmp_path, sharing, labels):
 
 
 def test_no_room_for_a_request_and_no_time_for_it_are_barriers(tmp_path):
-    problem = problem_of(tmp_path, "workloads.chat.slo.ttft=101 ms")
+    problem = problem_of(tmp_path, "workloads.chat.slo.tpot=10 ms")
     builds, _ = enumerate_builds(problem, CATALOGUE)
     _, barriers = templates_of(problem, study_of(problem), builds)
     found = {(b.build.hardware, b.kind): b.removed.reason for b in barriers}
@@ -124,6 +124,6 @@ def test_no_room_for_a_request_and_no_time_for_it_are_barriers(tmp_path):
         "the longest request of batch (30,100 tokens) does not fit"
         in (found["l40s.tp2.fp8", "memory"])
     )
-    slow = found["h100-sxm.tp2.fp8", "deadline"]
+    slow = found["h100-sxm.tp2.bf16", "deadline"]
     assert "even in an empty replica only 0.0% of chat meet both deadlines" in slow
     assert "more replicas cannot help" in slow
