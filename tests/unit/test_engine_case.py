@@ -147,6 +147,14 @@ def test_the_null_block_is_not_usable_and_a_watermark_may_be_a_share(tmp_path):
     assert (options.usable_blocks, options.watermark_blocks) == (40, 2)
 
 
+def test_the_engines_own_flag_names_are_understood(tmp_path):
+    engine = ENGINE | {"scheduler_reserve_full_isl": False, "enable_prefix_caching": True}
+    options = read_case(write(tmp_path, SINGLE | {"engine": engine})).engine.options()
+    assert (options.reserve_full_isl, options.prefix_caching) == (False, True)
+    both = engine | {"prefix_caching": True}
+    assert "enable_prefix_caching: unknown key" in refusal(tmp_path, SINGLE | {"engine": both})
+
+
 def test_several_replicas_say_which_one_served(tmp_path):
     document = SINGLE | {"topology": "multi", "replicas": 2, "router": "jsq"}
     del document["expected"]
