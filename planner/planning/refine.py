@@ -17,6 +17,7 @@ from planner.milp import choose, relaxation_prices
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
 from planner.planning.program import fleet_of_choice, instance_of
 from planner.simulation.capacity import VERIFYING
+from planner.simulation.effort import RunSize
 from planner.simulation.fleet import Judgement, judge_fleet
 
 if TYPE_CHECKING:
@@ -129,11 +130,9 @@ class Refinement:
 
     def measure_all(self, screened: list[Screened]) -> None:
         """Measure every screened template coarsely, in a pool that would serve all its demand."""
-        quick = replace(
-            self.effort,
-            search_requests=max(self.effort.search_requests // 2, 5_000),
-            search_replications=2,
-        )
+        fine = self.effort.search
+        short = RunSize(max(fine.requests // 2, 5_000), 2, max(fine.per_replica // 2, 1_500))
+        quick = replace(self.effort, search=short)
         for i, one in enumerate(screened):
             self.clock.check()
             done = 0.15 + 0.35 * i / len(screened)
@@ -171,9 +170,7 @@ class Refinement:
             self._judged[fleet.key] = judge_fleet(
                 self.study,
                 fleet.for_simulation(self.problem.policies.router),
-                requests=self.effort.verify_requests,
-                limit=self.effort.verify_limit,
-                replications=self.effort.verify_replications,
+                effort=self.effort,
                 stream=VERIFYING,
             )
         return self._judged[fleet.key]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planner.fleet import (
         Decision,
         FleetPlan,
+        Infeasibility,
         Interval,
         OneLess,
         Pool,
@@ -58,11 +59,7 @@ def _no_fleet(plan: FleetPlan) -> Iterator[RenderableType]:
         yield plain(f"{name}: a limit ended the work before any plan was found.", style="bold")
     if plan.infeasibility:
         yield heading("What stands in the way")
-        yield lines(
-            f"{x.limit}: needs {x.needs}, has {x.has}; the best that can be reached is "
-            f"{x.fastest_reachable}"
-            for x in plan.infeasibility
-        )
+        yield lines(stands_in_the_way(x) for x in plan.infeasibility)
         yield heading("What would mend it, each alone")
         yield lines(x.remedy for x in plan.infeasibility)
     yield from _why_not(plan)
@@ -176,6 +173,12 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
     if plan.evidence.one_less:
         yield heading("With one unit less")
         yield lines(one_less(x) for x in plan.evidence.one_less)
+
+
+def stands_in_the_way(x: Infeasibility) -> str:
+    """Say in one sentence what is missing, the physical reason last if there is one."""
+    reason = f": {x.fastest_reachable}" if x.fastest_reachable else ""
+    return f"{x.limit}: has {x.has}, needs {x.needs}{reason}"
 
 
 def one_less(less: OneLess) -> str:

@@ -12,10 +12,11 @@ from planner.fleet import FleetPlan
 from planner.kernels import COMPILED
 from planner.planning import plan_scenario, simulate_plan
 from planner.scenario.load import load_scenario
-from planner.simulation.effort import Effort
+from planner.simulation.effort import Effort, RunSize
 from planner.spec import dump_json
 
-EFFORT = Effort(6_000, 24_000, 4, 24_000, 6, 192_000) if COMPILED else None
+SHORT = Effort(6_000, RunSize(24_000, 4, 2_500), RunSize(24_000, 6, 4_000), 192_000)
+EFFORT = SHORT if COMPILED else None
 """Shorter runs than a user gets; without the compiled kernel the default is shorter still."""
 
 SCENARIOS = sorted(path.stem for path in shipped("scenarios").glob("*.yaml"))
