@@ -33,7 +33,11 @@ MOST_ROUNDS: Final = 24
 SAME_SIZE: Final = 0.07
 """Pools whose sizes differ by less than this share count as equally sized."""
 NUDGE: Final = 0.002
-"""How far past a refuted load a belief moves."""
+"""How far past a refuted load a belief moves at least."""
+STEEPNESS: Final = 4.0
+"""Attainment falls by 1 to 3 per unit of log load near the promise; a steeper guess makes a
+smaller step, and another round follows if it was too small."""
+LARGEST_STEP: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,20 +281,23 @@ class Refinement:
             ]
             return min(spare, default=1.0)
 
-        pool = fleet.pools[min(range(len(fleet.pools)), key=worst)]
+        position = min(range(len(fleet.pools)), key=worst)
+        pool = fleet.pools[position]
+        step = min(max(-worst(position) / STEEPNESS, NUDGE), LARGEST_STEP)
         ceiling = min(self.beliefs.capacity(pool.template.id), pool.load_per_unit)
-        self.beliefs.believe(pool.template.id, ceiling * (1 - NUDGE))
+        self.beliefs.believe(pool.template.id, ceiling * (1 - step))
 
     def _smaller_fleet_keeps(self, verified: Verified) -> bool:
-        """Raise the belief in a pool of which one unit less keeps every promise; tell if any.
+        """Raise the belief in a pool of which one unit less is a better fleet; tell if any.
 
-        Under the other objectives a unit too many may pay for itself, so nothing follows.
+        Better means that every promise is kept and the objective improves: under goodput per
+        dollar a unit that the promises do not need may still pay for itself.
         """
-        if self.problem.objective != "min_cost":
-            return False
         raised = False
         for j, less, judgement in verified.one_less:
             if less is None or judgement is None or judgement.verdict != "kept":
+                continue
+            if self._better(verified, Verified(less, judgement)) is verified:
                 continue
             pool = _pool_of(less, j)
             if pool is not None and pool.load_per_unit > self.beliefs.capacity(j):
