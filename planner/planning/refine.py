@@ -8,12 +8,13 @@ disagree, the points give way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import Frontier, measure_frontier
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose, relaxation_prices
+from planner.planning.beliefs import Beliefs
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
 from planner.planning.program import fleet_of_choice, instance_of
 from planner.simulation.capacity import VERIFYING
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from planner.simulation.fleet import Study
 
 MOST_ROUNDS: Final = 24
-SAME_SIZE: Final = 0.07
-"""Pools whose sizes differ by less than this share count as equally sized."""
 NUDGE: Final = 0.002
 """How far past a refuted load a belief moves at least."""
 STEEPNESS: Final = 4.0
@@ -82,33 +81,6 @@ class Refined:
     frontiers: dict[str, Frontier]
     ended_early: bool
     """A limit ended the loop before promise and evidence agreed."""
-
-
-@dataclass(slots=True)
-class Beliefs:
-    """What is believed of every template: its frontier, and how it was measured."""
-
-    frontiers: dict[str, Frontier] = field(default_factory=dict)
-    fine: set[tuple[str, int]] = field(default_factory=set)
-    """(template, pool size) pairs that were measured with full effort."""
-    correction: dict[str, float] = field(default_factory=dict)
-    """Factor by which fleet simulations corrected a template's frontier."""
-
-    def believed(self) -> dict[str, Frontier]:
-        """Return the frontiers with their corrections."""
-        return {j: f.scaled(self.correction.get(j, 1.0)) for j, f in self.frontiers.items()}
-
-    def capacity(self, j: str) -> float:
-        """Return the believed capacity of one unit, requests per second."""
-        return self.frontiers[j].capacity_rps.value * self.correction.get(j, 1.0)
-
-    def believe(self, j: str, capacity_rps: float) -> None:
-        """Correct a template so that its capacity is believed to be this."""
-        self.correction[j] = capacity_rps / self.frontiers[j].capacity_rps.value
-
-    def is_fine(self, j: str, size: int) -> bool:
-        """Tell whether a template was measured with full effort at about this size."""
-        return any(j == k and abs(n - size) <= SAME_SIZE * size for k, n in self.fine)
 
 
 class Refinement:
@@ -283,9 +255,7 @@ class Refinement:
 
         position = min(range(len(fleet.pools)), key=worst)
         pool = fleet.pools[position]
-        step = min(max(-worst(position) / STEEPNESS, NUDGE), LARGEST_STEP)
-        ceiling = min(self.beliefs.capacity(pool.template.id), pool.load_per_unit)
-        self.beliefs.believe(pool.template.id, ceiling * (1 - step))
+        self.beliefs.believe_below(pool.template.id, pool.load_per_unit, _step(-worst(position)))
 
     def _smaller_fleet_keeps(self, verified: Verified) -> bool:
         """Raise the belief in a pool of which one unit less is a better fleet; tell if any.
@@ -300,8 +270,12 @@ class Refinement:
             if self._better(verified, Verified(less, judgement)) is verified:
                 continue
             pool = _pool_of(less, j)
-            if pool is not None and pool.load_per_unit > self.beliefs.capacity(j):
-                self.beliefs.believe(j, pool.load_per_unit * (1 + NUDGE))
+            if pool is not None:
+                spare = [
+                    i.value - p
+                    for i, p in zip(judgement.intervals, self.study.promise, strict=True)
+                ]
+                self.beliefs.believe_above(j, pool.load_per_unit, _step(min(spare)))
                 raised = True
         return raised
 
@@ -360,6 +334,11 @@ class Refinement:
             return v.requests_per_usd, v.goodput_rps
 
         return one if rank(one) > rank(best) else best
+
+
+def _step(spare: float) -> float:
+    """Return by which share a belief moves for attainment that much off the promise."""
+    return min(max(spare / STEEPNESS, NUDGE), LARGEST_STEP)
 
 
 def _pool_of(fleet: Fleet, j: str) -> PoolChoice | None:
