@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from planner.cli.simulate_case import run_engine_case
 from planner.errors import InputError
 from planner.simulation.engine_case import differences, read_case, run_case
+from tests.shared import SHARED, needs_shared
 
 LAW = {"a": 10, "b": 1, "c": 0, "d": 0}
 ENGINE = {"kind": "v1", "max_num_seqs": 8, "max_num_batched_tokens": 100, "block_size": 2}
@@ -292,14 +291,10 @@ def test_the_table_survives_no_requests_and_odd_names(tmp_path, capsys):
     assert "makespan 0" in capsys.readouterr().out
 
 
-def _shared_cases():
-    beside = Path(__file__).parents[3] / "shared"
-    folder = Path(os.environ.get("PLANNER_SHARED", beside)) / "cases" / "simulator"
-    return sorted(folder.glob("*.json"))
-
-
-@pytest.mark.skipif(not _shared_cases(), reason="the reference cases are not on this machine")
-@pytest.mark.parametrize("path", _shared_cases(), ids=lambda path: path.stem)
+@needs_shared
+@pytest.mark.parametrize(
+    "path", sorted((SHARED / "cases/simulator").glob("*.json")), ids=lambda path: path.stem
+)
 def test_a_reference_case_comes_out_as_its_author_found(path):
     case = read_case(path)
     assert differences(case, run_case(case)) == []
