@@ -43,12 +43,12 @@ def damaged(draw):
             node = node[key]
         how = draw(st.sampled_from(["replace", "delete", "add"]))
         if how == "replace" or isinstance(node, list):
-            node[path[-1]] = draw(odd)
+            node[path[-1]] = copy.deepcopy(draw(odd))
         elif how == "delete":
             del node[path[-1]]
         else:
             extra = draw(st.sampled_from(["policy", "prefix", "watermark", "pp_degree", "z"]))
-            node[extra] = draw(odd)
+            node[extra] = copy.deepcopy(draw(odd))
     return document
 
 

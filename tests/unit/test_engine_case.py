@@ -108,10 +108,12 @@ def test_a_difference_is_told_with_its_path_and_both_values(tmp_path):
 
 
 def test_a_request_left_out_or_unknown_is_a_difference(tmp_path):
-    wrong = SINGLE | {"expected": {"requests": [{"id": 7, "finish": 27}, {"id": 8}]}}
+    wrong = SINGLE | {"expected": {"requests": [{"id": 7, "finish": 27}, {"id": 8}, {"id": []}, 4]}}
     case = read_case(write(tmp_path, wrong))
     assert differences(case, run_case(case)) == [
         "expected.requests.1: no request of the case has this id",
+        "expected.requests.2: no request of the case has this id",
+        "expected.requests.3: no request of the case has this id",
         "expected.requests: says nothing about 1 of 2 requests",
     ]
 
