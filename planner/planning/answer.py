@@ -78,7 +78,8 @@ def study_of(problem: Problem) -> Study:
     )
     laws = tuple(d.lengths for d in problem.demands)
     promise = tuple(d.slo.attainment for d in problem.demands)
-    return Study(Draws(laws, problem.seed), deadlines, promise, Meter())
+    arrivals = tuple(d.arrivals for d in problem.demands)
+    return Study(Draws(laws, problem.seed, arrivals), deadlines, promise, Meter())
 
 
 def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:

@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
-from planner.measurements.traces import read_histogram, read_lengths
-from planner.problem.lengths import (
-    IndependentLengths,
-    JointLengths,
-    LengthLaw,
-    LengthMarginal,
-)
+from planner.problem.demand import arrival_law, length_law
 from planner.problem.prices import PriceError, price_of
 
 if TYPE_CHECKING:
@@ -23,7 +15,8 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Accelerator, Catalogue, Llm
     from planner.errors import Where
-    from planner.scenario.lengths import Lengths, Marginal
+    from planner.problem.arrivals import ArrivalLaw
+    from planner.problem.lengths import LengthLaw
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
     from planner.scenario.scenario import Objective
@@ -41,9 +34,14 @@ class Demand:
     model: str
     """Under which name step laws know the model."""
     precisions: tuple[str, ...]
-    rate_rps: float
+    arrivals: ArrivalLaw
     slo: Slo
     lengths: LengthLaw
+
+    @property
+    def rate_rps(self) -> float:
+        """Mean offered load."""
+        return self.arrivals.rate_rps
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +107,14 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
         if llm is None:
             why = catalogue.why_not("llm", workload.model)
             mistakes.append((loaded.at(*at, "model"), f"workloads.{i}.model: {why}"))
+        context = llm.max_context if llm is not None else None
         try:
-            lengths = _lengths(loaded, catalogue, workload.lengths)
+            what = "lengths"
+            lengths = length_law(workload.lengths, loaded.folder, catalogue, context)
+            what = "arrivals"
+            arrivals = arrival_law(workload.arrivals, workload.lengths, loaded.folder)
         except InputError as error:
-            mistakes.append((loaded.at(*at, "lengths"), f"workloads.{i}.lengths: {error}"))
+            mistakes.append((loaded.at(*at, what), f"workloads.{i}.{what}: {error}"))
             continue
         if llm is None:
             continue
@@ -148,7 +150,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             llm=llm,
             model=llm.family_id,
             precisions=precisions,
-            rate_rps=workload.arrivals.poisson,
+            arrivals=arrivals,
             slo=workload.slo,
             lengths=lengths,
         )
@@ -157,30 +159,6 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
 def _own_precision(llm: Llm) -> tuple[str, ...]:
     own = llm.weights_precision
     return (own,) if own not in (None, "mixed") else ()
-
-
-def _lengths(loaded: LoadedScenario, catalogue: Catalogue, lengths: Lengths) -> LengthLaw:
-    if lengths.prompt is not None and lengths.output is not None:
-        return IndependentLengths(_marginal(lengths.prompt), _marginal(lengths.output))
-    if lengths.trace is not None:
-        columns = lengths.columns
-        names = (columns.prompt, columns.output) if columns else None
-        prompt, output = read_lengths(loaded.folder / lengths.trace, names)
-        return JointLengths(prompt, prompt, output, output, np.ones(prompt.size))
-    name = lengths.histogram or ""
-    if name.endswith((".csv", ".csv.gz")):
-        low, high, out_low, out_high, count = read_histogram(loaded.folder / name)
-    else:
-        cells = catalogue.length_histogram(name).cells
-        table = [(c.prompt_low, c.prompt_high, c.output_low, c.output_high, c.count) for c in cells]
-        low, high, out_low, out_high, count = np.array(table, np.int64).T
-    return JointLengths(low, high, out_low, out_high, count.astype(np.float64))
-
-
-def _marginal(marginal: Marginal) -> LengthMarginal:
-    if marginal.lognormal is not None:
-        return LengthMarginal(marginal.lognormal.mean, marginal.lognormal.cv)
-    return LengthMarginal(marginal.fixed or 1.0, 0.0)
 
 
 def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -> Iterator[Supply]:

@@ -99,22 +99,23 @@ def run_pool(
 ) -> PoolRun:
     """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
     replicas = setup.simulated
-    arrival = draw.arrival_ps(rate_rps * replicas / setup.replicas)
+    traffic = draw.at(rate_rps * replicas / setup.replicas)
+    arrival = traffic.arrival_ps
     records = simulate_pool(
         setup.law,
         setup.limits,
         arrival,
-        draw.prompt,
-        draw.output,
+        traffic.prompt,
+        traffic.output,
         replicas=replicas,
         router=setup.router,
     )
     counted = counted_span(arrival, records.finish_ps)
-    workload = draw.workload[counted]
+    workload = traffic.workload[counted]
     first, finish = records.first_token_ps[counted], records.finish_ps[counted]
     ttft = first - arrival[counted]
-    steps = draw.output[counted].astype(np.int64) - 1
-    length = draw.prompt[counted].astype(np.int64) + draw.output[counted]
+    steps = traffic.output[counted].astype(np.int64) - 1
+    length = traffic.prompt[counted].astype(np.int64) + traffic.output[counted]
     done = finish >= 0
     good = (
         done

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from planner.fleet import FleetPlan, Interval, read_plan
+from planner.scenario.arrivals import Arrivals
 from planner.scenario.lengths import Columns, Lengths, Lognormal, Marginal
 from planner.scenario.load import load_scenario
 from planner.scenario.overrides import apply_overrides
@@ -19,7 +20,7 @@ from planner.scenario.policies import Policies
 from planner.scenario.scenario import Scenario, Solver
 from planner.scenario.slo import Slo
 from planner.scenario.supply import AcceleratorOffer, Limits, PriceChoice
-from planner.scenario.workload import Arrivals, Workload
+from planner.scenario.workload import Workload
 from planner.source import parse_yaml
 from planner.spec import Spec, dump_json, dump_yaml, validate
 from tests.plans import infeasible, plan

@@ -117,7 +117,7 @@ TRACE_LINE = "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}"
         ("t.csv", "a,b\n1,2\n", "no known pair"),
         ("t.csv", "ContextTokens,GeneratedTokens\n5,x\n", "row 1: GeneratedTokens is 'x'"),
         ("t.csv", "ContextTokens,GeneratedTokens\n5,4\n-3,4\n", "row 2: ContextTokens is -3"),
-        ("t.csv", "ContextTokens,GeneratedTokens\n5,nan\n", "row 1"),
+        ("t.csv", "ContextTokens,GeneratedTokens\n5,nan\n", "no request has both lengths"),
         ("t.csv", "ContextTokens,GeneratedTokens\n5\n", "row 1"),
         ("t.jsonl", '{"input_length": 5}\n', "no known pair"),
         ("t.jsonl", '{"input_length": 5, "output_length"\n', "t.jsonl:1:1: not JSON"),
@@ -137,7 +137,7 @@ def test_a_trace_is_read_with_its_columns(tmp_path):
     law = resolved(tmp_path, SCENARIO.replace(TRACE_LINE, columns)).demands[0].lengths
     assert isinstance(law, JointLengths)
     assert law.prompt_low.tolist() == [5, 7]
-    assert law.output_low.tolist() == [1, 3]  # a served request has a token
+    assert law.output_low.tolist() == [3, 3]  # no token, no answer: it failed, and asked for one
 
 
 def test_a_histogram_file_beside_the_scenario_is_read(tmp_path):
