@@ -141,7 +141,7 @@ def _parquet_chunks(path: Path) -> Iterator[Chunk]:
         try:
             for batch in parquet.ParquetFile(path).iter_batches(batch_size=ROWS):
                 if batch.num_rows:
-                    columns = {n: c.to_pylist() for n, c in batch.to_pydict().items()}
+                    columns = batch.to_pydict()
                     yield Chunk(number, tuple(columns), batch.num_rows, columns)
                     number += batch.num_rows
         except (OSError, ValueError) as error:
