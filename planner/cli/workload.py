@@ -98,22 +98,18 @@ def _from_users(
     if not 0 < part <= 1:
         raise InputError(f"--active: {active!r} must be above 0 and at most 1")
     section = Users(count=users, active=part, requests_per_hour=requests_per_hour)
-    formula = (
-        f"{section.count:,} users x {section.active:g} active x {section.requests_per_hour:g}"
-        f" requests per hour / 3600 = {section.rate_rps:.6g} req/s"
-    )
     if as_json:
         emit_json(
             {
                 "arrivals": {"users": section.model_dump(mode="json")},
                 "rate_rps": section.rate_rps,
-                "formula": formula,
+                "formula": section.formula,
             }
         )
     else:
         emit(
-            f"{formula}\narrivals: {{users: {{count: {section.count}, active: {section.active:g},"
-            f" requests_per_hour: {section.requests_per_hour:g}}}}}\n"
+            f"{section.formula}\narrivals: {{users: {{count: {section.count},"
+            f" active: {section.active:g}, requests_per_hour: {section.requests_per_hour:g}}}}}\n"
         )
     return 0
 

@@ -36,7 +36,26 @@ def read_rate_series(
     stem, _, folder = path.name.partition("#")
     if stem.endswith((".tar.gz", ".tgz", ".tar")):
         return read_client_set(path.with_name(stem), folder or None).total_rate()
-    starts, rates, names = [], [], []
+    start, rate, label = _rows(path, columns)
+    kinds = sorted(set(label))
+    if name is None and len(kinds) > 1:
+        raise InputError(f"{path}: holds several series; name one of {', '.join(kinds)}")
+    mine = np.array(label) == (kinds[0] if name is None else name)
+    if not mine.any():
+        raise InputError(f"{path}: there is no series {name!r}; {nearest(str(name), kinds)}")
+    start, rate = start[mine], rate[mine]
+    if not (np.isfinite(start).all() and np.isfinite(rate).all() and (rate >= 0).all()):
+        raise InputError(f"{path}: a start or a rate is missing, negative or no number")
+    if not rate.sum() > 0 or (np.diff(start) <= 0).any():
+        raise InputError(f"{path}: starts must ascend, and some rate be above 0")
+    return start, rate
+
+
+def _rows(path: Path, columns: tuple[str, str]) -> tuple[Floats, Floats, list[str]]:
+    """Return starts, rates and names of series of all rows."""
+    starts: list[Floats] = []
+    rates: list[Floats] = []
+    names: list[str] = []
     for chunk in read_chunks(path):
         for column in columns:
             if not chunk.has(column):
@@ -51,16 +70,4 @@ def read_rate_series(
         names += chunk.column("workload") if chunk.has("workload") else [""] * chunk.rows
     if not starts:
         raise InputError(f"{path}: is empty; it needs one window a row")
-    start, rate, label = np.concatenate(starts), np.concatenate(rates), np.array(names)
-    kinds = sorted(set(names))
-    if name is None and len(kinds) > 1:
-        raise InputError(f"{path}: holds several series; name one of {', '.join(kinds)}")
-    mine = label == (kinds[0] if name is None else name)
-    if not mine.any():
-        raise InputError(f"{path}: there is no series {name!r}; {nearest(str(name), kinds)}")
-    start, rate = start[mine], rate[mine]
-    if not (np.isfinite(start).all() and np.isfinite(rate).all() and (rate >= 0).all()):
-        raise InputError(f"{path}: a start or a rate is missing, negative or no number")
-    if not rate.sum() > 0 or (np.diff(start) <= 0).any():
-        raise InputError(f"{path}: starts must ascend, and some rate be above 0")
-    return start, rate
+    return np.concatenate(starts), np.concatenate(rates), names

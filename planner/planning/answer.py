@@ -13,10 +13,11 @@ from planner.catalogue import Catalogue
 from planner.errors import LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.clock import Clock
-from planner.planning.document import Answer, plan_document
+from planner.planning.document import Answer, Tried, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
+from planner.planning.periods import period_results
 from planner.planning.refine import Refined, Refinement
-from planner.planning.sweep import sweep_demand
+from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
 from planner.problem.resolve import Problem, resolve
 from planner.simulation.draw import Draws
@@ -143,5 +144,11 @@ def _finish(
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out)
     tell("sweeping the demand", 0.95)
-    sweep = sweep_demand(answer.study, shown.fleet, answer.problem.policies.router, answer.effort)
-    return plan_document(answer, refined, shown, sweep, screened, left_out)
+    problem, study, effort = answer.problem, answer.study, answer.effort
+    router = problem.policies.router
+    tried = Tried(
+        demand=sweep_demand(study, shown.fleet, router, effort),
+        arrivals=sweep_arrivals(study, shown.fleet, router, problem.rates_rps, effort),
+        periods=period_results(problem, study, shown.fleet, effort),
+    )
+    return plan_document(answer, refined, shown, tried, screened, left_out)

@@ -121,8 +121,10 @@ def _marginal(marginal: Marginal) -> MarginalLaw:
     return LengthMarginal(marginal.fixed or 1.0, 0.0)
 
 
-def arrival_law(arrivals: Arrivals, lengths: Lengths, folder: Path) -> ArrivalLaw:
-    """Return the law of a workload's arrivals.
+def arrival_law(
+    arrivals: Arrivals, lengths: Lengths, folder: Path
+) -> tuple[ArrivalLaw, tuple[str, ...]]:
+    """Return the law of a workload's arrivals, and what was assumed of it.
 
     Args:
         arrivals: The document.
@@ -135,17 +137,17 @@ def arrival_law(arrivals: Arrivals, lengths: Lengths, folder: Path) -> ArrivalLa
     if arrivals.replay is not None:
         return _replay(arrivals.replay, lengths, folder)
     if (bursts := arrivals.bursts) is not None:
-        return BurstArrivals(bursts.rate, bursts.burst, bursts.quiet, bursts.quiet_level)
+        return BurstArrivals(bursts.rate, bursts.burst, bursts.quiet, bursts.quiet_level), ()
     if arrivals.gamma is not None:
-        return RenewalArrivals(arrivals.gamma.rate, arrivals.gamma.cv, "gamma")
+        return RenewalArrivals(arrivals.gamma.rate, arrivals.gamma.cv, "gamma"), ()
     if arrivals.weibull is not None:
-        return RenewalArrivals(arrivals.weibull.rate, arrivals.weibull.cv, "weibull")
-    if arrivals.users is not None:
-        return PoissonArrivals(arrivals.users.rate_rps)
-    return PoissonArrivals(arrivals.poisson or 1.0)
+        return RenewalArrivals(arrivals.weibull.rate, arrivals.weibull.cv, "weibull"), ()
+    if (users := arrivals.users) is not None:
+        return PoissonArrivals(users.rate_rps), (users.formula,)
+    return PoissonArrivals(arrivals.poisson or 1.0), ()
 
 
-def _replay(replay: Replay, lengths: Lengths, folder: Path) -> ArrivalLaw:
+def _replay(replay: Replay, lengths: Lengths, folder: Path) -> tuple[ArrivalLaw, tuple[str, ...]]:
     columns = RequestColumns(**replay.columns.model_dump())
     trace = read_trace(folder / replay.file, columns)
     if trace.time_s is None or trace.span_s <= 0:
@@ -154,4 +156,4 @@ def _replay(replay: Replay, lengths: Lengths, folder: Path) -> ArrivalLaw:
     if lengths.trace is not None and folder / lengths.trace == folder / replay.file:
         own = trace.prompt, trace.output
     law = ReplayArrivals(1.0, trace.spread_s(), trace.span_s, own, replay.scale == "squeeze")
-    return replace(law, rate_rps=replay.rate or law.trace_rps)
+    return replace(law, rate_rps=replay.rate or law.trace_rps), trace.notes

@@ -75,8 +75,8 @@ def make_calendar(
     """
     mine = [_profile_of(traffic, name) for name in workloads]
     known = {*workloads}
-    for profile in traffic.profiles:
-        for name in profile.workloads or ():
+    for given in traffic.profiles:
+        for name in given.workloads or ():
             if name not in known:
                 raise InputError(f"profiles: no workload {name!r}; {nearest(name, known)}")
     series = [
@@ -198,11 +198,9 @@ def _cluster(
     total = load.sum(axis=1)
     peaks = {int(total.argmax()), *(int(i) for i in load.argmax(axis=0))}
     rest = np.array([i for i in range(total.size) if i not in peaks], np.int64)
-    room = most - len(peaks)
+    room = max(most - len(peaks), 1)
     groups = [np.array([i]) for i in sorted(peaks)]
-    if room < 1 and rest.size:
-        groups, rest = [np.arange(total.size)] if most == 1 else groups, rest[:0]
-    if rest.size > 1 and room >= 1:
+    if rest.size > 1:
         labels = fcluster(linkage(load[rest], "ward"), room, "maxclust")
         groups += [rest[labels == label] for label in np.unique(labels)]
     elif rest.size:

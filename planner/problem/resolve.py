@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
 from planner.problem.demand import arrival_law, length_law
+from planner.problem.periods import make_calendar
 from planner.problem.prices import PriceError, price_of
 
 if TYPE_CHECKING:
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from planner.errors import Where
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
+    from planner.problem.periods import Calendar
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
     from planner.scenario.scenario import Objective
     from planner.scenario.slo import Slo
+    from planner.scenario.traffic import Traffic
 
 Mistakes = list[tuple["Where | str", str]]
 
@@ -37,10 +40,14 @@ class Demand:
     arrivals: ArrivalLaw
     slo: Slo
     lengths: LengthLaw
+    notes: tuple[str, ...] = ()
+    """What was assumed of its arrivals in reading them."""
+    mean_rps: float = 0.0
+    """Mean rate over all periods, where there are several."""
 
     @property
     def rate_rps(self) -> float:
-        """Mean offered load."""
+        """Offered load that is planned for."""
         return self.arrivals.rate_rps
 
 
@@ -67,6 +74,8 @@ class Problem:
     seed: int
     gap: float
     time_limit_s: float
+    calendar: Calendar | None = None
+    """Load over time, where there is any; the demands are those that are planned for."""
 
     @property
     def rates_rps(self) -> tuple[float, ...]:
@@ -86,10 +95,16 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
     if not mistakes:
         _degrees(loaded, demands, mistakes)
+    calendar = None
+    if scenario.traffic is not None and not mistakes:
+        try:
+            calendar = _calendar(loaded, scenario.traffic, demands)
+        except InputError as error:
+            mistakes.append((loaded.at("traffic"), f"traffic: {error}"))
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
-        demands=demands,
+        demands=demands if calendar is None else _planned_for(demands, calendar),
         supplies=supplies,
         policies=scenario.policies,
         budget_usd_per_hour=scenario.limits.budget,
@@ -97,6 +112,21 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         seed=scenario.solver.seed,
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
+        calendar=calendar,
+    )
+
+
+def _calendar(loaded: LoadedScenario, traffic: Traffic, demands: tuple[Demand, ...]) -> Calendar:
+    names = tuple(demand.id for demand in demands)
+    rates = tuple(demand.rate_rps for demand in demands)
+    return make_calendar(traffic, names, rates, loaded.folder)
+
+
+def _planned_for(demands: tuple[Demand, ...], calendar: Calendar) -> tuple[Demand, ...]:
+    """Return the demands at the load that is planned for."""
+    return tuple(
+        replace(d, arrivals=replace(d.arrivals, rate_rps=d.rate_rps * level), mean_rps=d.rate_rps)
+        for d, level in zip(demands, calendar.target, strict=True)
     )
 
 
@@ -112,7 +142,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             what = "lengths"
             lengths = length_law(workload.lengths, loaded.folder, catalogue, context)
             what = "arrivals"
-            arrivals = arrival_law(workload.arrivals, workload.lengths, loaded.folder)
+            arrivals, notes = arrival_law(workload.arrivals, workload.lengths, loaded.folder)
         except InputError as error:
             mistakes.append((loaded.at(*at, what), f"workloads.{i}.{what}: {error}"))
             continue
@@ -153,6 +183,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             arrivals=arrivals,
             slo=workload.slo,
             lengths=lengths,
+            notes=tuple(f"{workload.id}: {note}" for note in notes),
         )
 
 

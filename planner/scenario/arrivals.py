@@ -85,6 +85,14 @@ class Users(Spec):
         """Requests per second of all of them."""
         return self.count * self.active * self.requests_per_hour / 3600
 
+    @property
+    def formula(self) -> str:
+        """The rate and where it comes from, in one line."""
+        return (
+            f"{self.count:,} users x {self.active:g} active x {self.requests_per_hour:g}"
+            f" requests per hour / 3600 = {self.rate_rps:.6g} req/s"
+        )
+
 
 _FORMS = ("poisson", "gamma", "weibull", "bursts", "replay", "users")
 
