@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.screen import Screened, screen
 from planner.candidates.serve import templates_of
@@ -19,12 +17,12 @@ from planner.planning.periods import period_results
 from planner.planning.refine import Refined, Refinement
 from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
+from planner.problem.deadlines import deadlines_of
 from planner.problem.resolve import Problem, resolve
 from planner.simulation.draw import Draws
 from planner.simulation.effort import Effort, default_effort
 from planner.simulation.fleet import Study
 from planner.simulation.meter import Meter
-from planner.simulation.pool import Deadlines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,10 +70,8 @@ def plan_scenario(
 
 def study_of(problem: Problem) -> Study:
     """Return what all simulations of a problem share."""
-    deadlines = Deadlines(
-        ttft_ps=np.array([round(d.slo.ttft * 1e12) for d in problem.demands], np.int64),
-        tpot_ps=np.array([round(d.slo.tpot * 1e12) for d in problem.demands], np.int64),
-        context_tokens=np.array([d.llm.max_context for d in problem.demands], np.int64),
+    deadlines = deadlines_of(
+        [d.slo for d in problem.demands], [d.llm.max_context for d in problem.demands]
     )
     laws = tuple(d.lengths for d in problem.demands)
     promise = tuple(d.slo.attainment for d in problem.demands)

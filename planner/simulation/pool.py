@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.kernels import Law, Limits, Router
+    from planner.problem.deadlines import Deadlines
     from planner.simulation.draw import Draw
 
 WARM_UP: Final = 0.05
@@ -24,16 +25,6 @@ COOL_DOWN: Final = 0.02
 MOST_REPLICAS: Final = 16
 """Larger pools are simulated as this many replicas at the same load each: routing among fewer
 is a little worse, so the answer is not optimistic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """Deadlines by workload, in ps, and its model's context; arrays of shape ``(workloads,)``."""
-
-    ttft_ps: NDArray[np.int64]
-    tpot_ps: NDArray[np.int64]
-    context_tokens: NDArray[np.int64]
-    """A request longer than this, prompt and output, is refused: a miss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +106,9 @@ def run_pool(
     first, finish = records.first_token_ps[counted], records.finish_ps[counted]
     ttft = first - arrival[counted]
     steps = traffic.output[counted].astype(np.int64) - 1
-    length = traffic.prompt[counted].astype(np.int64) + traffic.output[counted]
     done = finish >= 0
-    good = (
-        done
-        & (length <= deadlines.context_tokens[workload])
-        & (ttft <= deadlines.ttft_ps[workload])
-        & (finish - first <= deadlines.tpot_ps[workload] * steps)
-    )
+    lengths = traffic.prompt[counted], traffic.output[counted]
+    good = done & deadlines.met(workload, lengths, ttft, finish - first)
     kept = None
     if keep:
         tpot = (finish - first).astype(np.float64) * 1e-12 / np.maximum(steps, 1)
