@@ -55,6 +55,7 @@ def _arrivals(demand: Demand) -> Iterator[str]:
             f"{demand.id}: bursts of {law.burst_s:g} s at {law.burst_level:.3g} times the mean"
             f" rate, {law.quiet_s:g} s apart, exponential both; {law.quiet_level:.3g} times the"
             " mean between them"
+            + (f"; {law.sources} sources, each with its own bursts" if law.sources > 1 else "")
         )
 
 

@@ -48,6 +48,8 @@ class BurstArrivals:
     quiet_s: float
     quiet_level: float
     """Rate between bursts as a share of the mean rate, below 1."""
+    sources: int = 1
+    """Independent such processes that make the rate together, each with its own bursts."""
 
     @property
     def burst_level(self) -> float:

@@ -137,7 +137,10 @@ def arrival_law(
     if arrivals.replay is not None:
         return _replay(arrivals.replay, lengths, folder)
     if (bursts := arrivals.bursts) is not None:
-        return BurstArrivals(bursts.rate, bursts.burst, bursts.quiet, bursts.quiet_level), ()
+        law = BurstArrivals(
+            bursts.rate, bursts.burst, bursts.quiet, bursts.quiet_level, bursts.sources
+        )
+        return law, ()
     if arrivals.gamma is not None:
         return RenewalArrivals(arrivals.gamma.rate, arrivals.gamma.cv, "gamma"), ()
     if arrivals.weibull is not None:

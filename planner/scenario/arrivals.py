@@ -33,6 +33,9 @@ class Bursts(Spec):
     """Mean time between bursts."""
     quiet_level: Annotated[Fraction, Field(lt=1)] = 0.0
     """Rate between bursts, as a share of the mean rate; 0 is silence."""
+    sources: Annotated[int, Field(ge=1, le=1000)] = 1
+    """How many independent sources, each with bursts of its own, make the rate together; one
+    means that all requests burst at once."""
 
 
 class TimeColumn(Spec):

@@ -147,20 +147,29 @@ def make_stream(law: ArrivalLaw, n: int, entropy: tuple[int, ...]) -> Stream:
     score = exponential_scores(n, rng)
     if not isinstance(law, BurstArrivals):
         return GapStream(law, score)
+    return BurstStream(score, *_clock(law, n, rng))
+
+
+def _clock(law: BurstArrivals, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return the clock of bursts, begun anywhere: times, and the integral of the intensity."""
     cycle_s = law.burst_s + law.quiet_s
     cycles = int(np.clip(n / law.rate_rps / cycle_s, FEWEST_CYCLES, MOST_CYCLES))
-    spell_s = np.empty(2 * cycles)
-    spell_s[0::2] = exponential_scores(cycles, rng) * law.quiet_s
-    spell_s[1::2] = exponential_scores(cycles, rng) * law.burst_s
-    level = np.tile([law.quiet_level, law.burst_level], cycles)
-    return BurstStream(score, *_clock(spell_s, level, rng.random()))
+    span_s = cycles * cycle_s
+    clocks = []
+    for _ in range(law.sources):
+        spell_s = np.empty(2 * cycles)
+        spell_s[0::2] = exponential_scores(cycles, rng) * law.quiet_s
+        spell_s[1::2] = exponential_scores(cycles, rng) * law.burst_s
+        level = np.tile([law.quiet_level, law.burst_level], cycles)
+        clock = np.concatenate([[0.0], np.cumsum(spell_s)])
+        clocks.append(_turned(clock, np.append(0.0, np.cumsum(spell_s * level)), rng.random()))
+    times = np.unique(np.concatenate([clock for clock, _ in clocks]).clip(0.0, span_s))
+    together = np.mean([np.interp(times, *one) for one in clocks], axis=0)
+    return times, np.asarray(together * (times[-1] / together[-1]))
 
 
-def _clock(spell_s: Floats, level: Floats, start: float) -> tuple[Floats, Floats]:
-    """Return the clock of spells of constant intensity, begun at a share of the whole."""
-    clock = np.concatenate([[0.0], np.cumsum(spell_s)])
-    operational = np.concatenate([[0.0], np.cumsum(spell_s * level)])
-    operational *= clock[-1] / operational[-1]
+def _turned(clock: Floats, operational: Floats, start: float) -> tuple[Floats, Floats]:
+    """Begin a clock at a share of its span; what lay before comes at its end."""
     shift_s = start * clock[-1]
     shift = float(np.interp(shift_s, clock, operational))
     later = int(np.searchsorted(clock, shift_s, side="right"))

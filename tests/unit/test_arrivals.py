@@ -82,6 +82,16 @@ def test_bursts_have_the_dispersion_of_the_markov_modulated_process(window_s):
     assert dispersion(time_s, window_s) == pytest.approx(expected, rel=0.12)
 
 
+def test_independent_sources_smooth_each_other():
+    """The index of dispersion less 1 is that of one source over their number."""
+    one, nine = (BurstArrivals(10.0, 5.0, 20.0, 0.0, sources) for sources in (1, 9))
+    found = [
+        np.mean([dispersion(make_stream(law, 400_000, (s,)).at(10.0).time_s, 10.0) for s in (1, 2)])
+        for law in (one, nine)
+    ]
+    assert (found[0] - 1) / (found[1] - 1) == pytest.approx(9.0, rel=0.15)
+
+
 def test_bursts_last_as_long_at_any_rate():
     """At half the rate each arrival of the whole comes at the same operational time, later."""
     law = BurstArrivals(10.0, 5.0, 20.0, 0.0)
