@@ -118,6 +118,12 @@ def fit_statements(fit: WorkloadFit) -> tuple[str, ...]:
             f"{best.worst_factor:.2f} of the trace at every scale"
             + ("" if best.worst_factor <= 1.25 else ": not close; replay the trace instead")
         )
+        if best.name == "bursts":
+            said.append(
+                "for k times the trace's rate, write sources: k beside the rate if the load grows by"
+                " more independent users, as copies of a replayed trace are; without it every burst"
+                " grows k-fold"
+            )
         others = [f for f in fit.candidates if f is not best]
         if others:
             tried = ", ".join(f"{f.name} (factor {f.worst_factor:.3g})" for f in others[:4])
