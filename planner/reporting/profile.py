@@ -120,9 +120,9 @@ def fit_statements(fit: WorkloadFit) -> tuple[str, ...]:
         )
         if best.name == "bursts":
             said.append(
-                "for k times the trace's rate, write sources: k beside the rate if the load grows by"
-                " more independent users, as copies of a replayed trace are; without it every burst"
-                " grows k-fold"
+                "for k times the trace's rate, write sources: k beside it if the load grows by more"
+                " independent users, as copies of a replayed trace are; else every burst grows"
+                " k-fold"
             )
         others = [f for f in fit.candidates if f is not best]
         if others:
