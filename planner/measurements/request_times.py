@@ -37,9 +37,12 @@ def parse_numbers(values: Sequence[Any]) -> NDArray[np.float64]:
         ValueError: A value is no number; the message quotes it.
     """
     try:
-        return np.array(values, dtype=np.float64)
-    except (ValueError, TypeError):
+        numbers = np.array(values, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
         return np.array([_number(value) for value in values])
+    if numbers.ndim != 1:
+        raise ValueError(f"{values[0]!r}, no number")
+    return numbers
 
 
 def _number(value: Any) -> float:
@@ -47,7 +50,7 @@ def _number(value: Any) -> float:
         return float("nan")
     try:
         return float(value)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{value!r}, no number") from error
 
 

@@ -176,7 +176,7 @@ class _Reader:
         except ValueError as error:
             raise self._blame(chunk, name, error) from error
         wrong = ~np.isnan(values) & ~(
-            (values >= 0) & (values <= LONGEST_TOKENS) & (values % 1 == 0)
+            (values >= 0) & (values <= LONGEST_TOKENS) & (values == np.floor(values))
         )
         if wrong.any():
             at = int(np.argmax(wrong))

@@ -45,6 +45,11 @@ def _arrivals(demand: Demand) -> Iterator[str]:
             f" ({law.trace_rps:.4g} req/s) at {law.rate_rps:.4g} req/s: {how}; intervals tell"
             " nothing of times that the trace does not hold"
         )
+        if law.prefix is not None:
+            yield (
+                f"{demand.id}: its prompts share blocks, but no prefix cache is simulated: this is"
+                " the plan at a hit rate of 0"
+            )
     elif isinstance(law, RenewalArrivals):
         yield (
             f"{demand.id}: {law.family} gaps with a CV of {law.cv:g} at {law.rate_rps:.4g} req/s;"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 SCALES_S: Final = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0)
 """Windows for which dispersion is told, as far as the trace has enough of them."""
 FEWEST_WINDOWS: Final = 10
+SPARSE: Final = 0.02
+"""Requests in a window, in the mean, below which its dispersion says nothing."""
 BLOCKS: Final = 10
 """Parts of a trace whose spread gives the interval of a dispersion."""
 DRAWN: Final = 240
@@ -38,7 +40,9 @@ def profile_arrivals(
         tick_s: Step of the clock that stamped them; 0 where it is fine enough.
     """
     window_s = next((float(w) for w in _ROUND_S if span_s / w <= DRAWN), 86_400.0)
-    scales = [w for w in SCALES_S if span_s / w >= FEWEST_WINDOWS]
+    scales = [
+        w for w in SCALES_S if span_s / w >= FEWEST_WINDOWS and time_s.size * w / span_s >= SPARSE
+    ]
     lag_s = next((w for w in (10.0, 60.0, 1.0) if span_s / w >= 5 * LAGS), span_s / (5 * LAGS))
     return ArrivalProfile(
         span_s=span_s,
