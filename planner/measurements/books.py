@@ -138,7 +138,7 @@ def _least_share(m: Measurement) -> float:
 
 def _times(m: Measurement) -> Iterator[Finding]:
     tpot = m.best("tpot")
-    if tpot is None or tpot.field == "derived":
+    if tpot is None or tpot.field in ("derived", "requests"):
         return
     ratio = adds_up(m, tpot.statistics)
     if ratio is None or 1 / TIMES_AGREE <= ratio <= TIMES_AGREE:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.measurements.books import books, mean_e2e_s, mean_in_flight
-from planner.measurements.findings import Finding
+from planner.measurements.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -24,6 +24,9 @@ BELOW_COLD: Final = 0.8
 """TTFT over a cold prefill's time, below which the prompt cannot have been computed whole."""
 MANY_FAILED: Final = 0.05
 OFFERED_AGREE: Final = 0.03
+OFFERED_AGREE_BLIND: Final = 0.1
+"""The same where the number of requests is not known, and so not how much the last one weighs."""
+LEAST_RATE_REQUESTS: Final = 20
 NEAR_CAP: Final = 0.8
 TREND_BLOCKS: Final = 10
 TREND_RISE: Final = 1.5
@@ -133,13 +136,14 @@ def _failures(m: Measurement) -> Iterator[Finding]:
     if m.failed is None:
         yield Finding("failures_unstated", "note", "the file does not say how many requests failed")
     elif m.failed:
-        sent = m.sent or (m.failed + (m.completed or 0))
-        share = m.failed / sent if sent else 1.0
+        sent = m.sent or (m.failed + m.completed if m.completed is not None else None)
+        share = m.failed / sent if sent else None
+        told = f"{m.failed} of {sent} requests failed" if sent else f"{m.failed} requests failed"
         yield Finding(
             "requests_failed",
-            "error" if share > MANY_FAILED else "warning",
-            f"{m.failed} of {sent} requests failed ({share:.1%}): latencies are those of the rest",
-            (("failed", float(m.failed)), ("share", share)),
+            "error" if share is not None and share > MANY_FAILED else "warning",
+            f"{told}: latencies are those of the rest",
+            (("failed", float(m.failed)),) + ((("share", share),) if share is not None else ()),
         )
     if m.records is not None:
         silent = int((~m.records.completed).sum()) - (m.failed or 0)
@@ -161,26 +165,35 @@ def _stability(m: Measurement) -> Iterator[Finding]:
     if m.offered_rps is None or not m.completed_rps:
         return
     sent = m.sent or m.completed
-    tail = m.e2e.p99 if m.e2e is not None else None
-    allowed = OFFERED_AGREE
-    expected = m.offered_rps
-    if sent:
+    if sent is None:
+        yield from _served(m, m.offered_rps, OFFERED_AGREE_BLIND, "warning")
+    elif sent >= LEAST_RATE_REQUESTS:
         # A stable run ends about one E2E after the last arrival.
+        tail = m.e2e.p99 if m.e2e is not None else None
         after = tail if tail is not None else (mean_e2e_s(m) or 0.0)
         expected = sent / (sent / m.offered_rps + after)
         allowed = max(OFFERED_AGREE, 3 / sent**0.5) if _random(m) else OFFERED_AGREE
-    if m.completed_rps < (1 - allowed) * expected:
-        yield Finding(
-            "served_below_offered",
-            "error",
-            f"unstable: {m.completed_rps:.4g} req/s served of {m.offered_rps:.4g} offered; the"
-            " queue grew, and a mean over a fixed number of requests forecasts nothing",
-            (
-                ("offered_rps", m.offered_rps),
-                ("completed_rps", m.completed_rps),
-                ("expected_if_stable_rps", expected),
-            ),
-        )
+        yield from _served(m, expected, allowed, "error")
+
+
+def _served(
+    m: Measurement, expected: float, allowed: float, severity: Severity
+) -> Iterator[Finding]:
+    served, offered = m.completed_rps or 0.0, m.offered_rps or 0.0
+    if served >= (1 - allowed) * expected:
+        return
+    doubt = ", unless the run was short" if severity == "warning" else ""
+    yield Finding(
+        "served_below_offered",
+        severity,
+        f"unstable{doubt}: {served:.4g} req/s served of {offered:.4g} offered; the queue grew,"
+        " and a mean over a fixed number of requests forecasts nothing",
+        (
+            ("offered_rps", offered),
+            ("completed_rps", served),
+            ("expected_if_stable_rps", expected),
+        ),
+    )
 
 
 def _random(m: Measurement) -> bool:
@@ -215,15 +228,15 @@ def _ttft_trend(m: Measurement) -> Iterator[Finding]:
 
 
 def _client(m: Measurement) -> Iterator[Finding]:
-    if m.sent_rps is not None and m.offered_rps:
-        if m.sent_rps < (1 - OFFERED_AGREE) * m.offered_rps:
-            yield Finding(
-                "client_below_offered",
-                "error",
-                f"the client sent {m.sent_rps:.4g} req/s of the {m.offered_rps:.4g} asked for:"
-                " above saturation it is a closed loop",
-                (("sent_rps", m.sent_rps), ("offered_rps", m.offered_rps)),
-            )
+    sent, offered = m.sent_rps, m.offered_rps
+    if sent is not None and offered and sent < (1 - OFFERED_AGREE) * offered:
+        yield Finding(
+            "client_below_offered",
+            "error",
+            f"the client sent {sent:.4g} req/s of the {offered:.4g} asked for: above saturation"
+            " it is a closed loop",
+            (("sent_rps", sent), ("offered_rps", offered)),
+        )
     arrivals = m.arrivals
     if arrivals is None or arrivals.concurrency is None:
         return

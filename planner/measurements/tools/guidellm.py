@@ -201,17 +201,8 @@ def _records(requests: Node) -> Records | None:
     rows: list[tuple[float, ...]] = []
     for name in ("successful", "errored", "incomplete"):
         listed = requests.at(name)
-        for request in listed.elements() if listed else ():
-            rows.append(
-                (
-                    float(name == "successful"),
-                    _known(request, "request_start_time", "start_time"),
-                    _known(request, "prompt_tokens"),
-                    _known(request, "output_tokens"),
-                    _known(request, "time_to_first_token_ms") * MS,
-                    _known(request, "request_latency"),
-                )
-            )
+        done = float(name == "successful")
+        rows += [_record(node, done) for node in (listed.elements() if listed else ())]
     if not rows:
         return None
     completed, start, prompt, output, ttft, e2e = np.array(rows, np.float64).T
@@ -224,6 +215,17 @@ def _records(requests: Node) -> Records | None:
         ttft_s=ttft,
         e2e_s=e2e,
         tpot_s=tpot_of(e2e, ttft, output),
+    )
+
+
+def _record(node: Node, done: float) -> tuple[float, ...]:
+    return (
+        done,
+        _known(node, "request_start_time", "start_time"),
+        _known(node, "prompt_tokens"),
+        _known(node, "output_tokens"),
+        _known(node, "time_to_first_token_ms") * MS,
+        _known(node, "request_latency"),
     )
 
 

@@ -83,6 +83,15 @@ NAMES: Final = {
     "place": ("config", "tag", "system"),
 }
 NOMINAL: Final = ("isl", "osl")
+SETTINGS: Final = (
+    "config",
+    "flags",
+    "workload",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "kv_dtype",
+)
+"""What tells runs apart that are otherwise alike."""
 ENGINES: Final = ("vllm", "sglang", "tensorrt-llm", "trtllm", "tgi")
 MOST_RUNS: Final = 10_000
 _COLUMN: Final = re.compile(r"^(ttft|tpot|itl|e2e)_(mean|p50|median|p90|p95|p99)_ms$")
@@ -165,6 +174,7 @@ def _level(row: Node, found: Probe) -> Measurement:
             peak_concurrency=row.number("peak_concurrency"),
             prefix_hit_rate=row.number("prefix_hit", high=1.0),
             shared_prompts=workload[:200] if _SHARED.search(workload) else None,
+            settings=tuple((name, row.text(name) or "") for name in SETTINGS if row.has(name)),
             notes=(note,) if (note := row.text("note")) else (),
         ),
         may_count_chunks=True,
