@@ -162,7 +162,7 @@ def _failures(m: Measurement) -> Iterator[Finding]:
 
 def _stability(m: Measurement) -> Iterator[Finding]:
     yield from _ttft_trend(m)
-    if m.offered_rps is None or not m.completed_rps:
+    if not m.offered_rps or not m.completed_rps:
         return
     sent = m.sent or m.completed
     if sent is None:

@@ -231,7 +231,7 @@ def _json_rows(found: Probe) -> Iterator[Node]:
 def _jsonl_rows(found: Probe) -> Iterator[Node]:
     for number, line in enumerate(lines_of(found.path), start=1):
         if line.strip():
-            row = parse_json(found.path, line, line=number)
+            row = parse_json(found.path, line.rstrip(), line=number)
             yield Node(row, f"{found.path}:{number}")
 
 

@@ -51,7 +51,9 @@ class Statistics:
     @property
     def constant(self) -> bool:
         """Tell whether every value is known to be the same."""
-        return self.std == 0 or (self.min is not None and self.min == self.max)
+        if self.std is not None:
+            return self.std == 0
+        return self.min is not None and self.min == self.max
 
 
 def statistics_of(values: NDArray[np.float64]) -> Statistics:

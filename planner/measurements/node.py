@@ -94,7 +94,7 @@ class Node:
         Raises:
             InputError: It is no number, not finite, or out of bounds.
         """
-        value = self.unbounded(name)
+        value = self._float(name)
         if value is None:
             return None
         if not low <= value <= high:
@@ -102,11 +102,17 @@ class Node:
         return value * scale
 
     def unbounded(self, name: str) -> float | None:
-        """Return a number that may be infinite, as the rate of an unlimited client is.
+        """Return a number above 0 that may be infinite, as the rate of an unlimited client is.
 
         Raises:
-            InputError: It is no number, or NaN.
+            InputError: It is no number, or not above 0.
         """
+        value = self._float(name)
+        if value is None or value == float("inf") or 0 < value <= GREATEST:
+            return value
+        raise self.refuse(f"expected a number above 0; got {value:g}", name)
+
+    def _float(self, name: str) -> float | None:
         if not self.has(name):
             return None
         value = self.value[name]

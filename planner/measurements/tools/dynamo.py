@@ -127,7 +127,7 @@ def _unit(found: Probe, name: str, devices: Any) -> tuple[float, tuple[str, ...]
     middle = float(np.median(devices))
     if LEAST_DEVICES <= middle <= MOST_DEVICES:
         return MS, ()
-    if LEAST_DEVICES <= middle * 1e3 <= MOST_DEVICES:
+    if LEAST_DEVICES <= middle * MS <= MOST_DEVICES:
         return 1.0, (f"{name} is in seconds: as milliseconds it contradicts the throughput",)
     raise InputError(
         f"{found.path}: {name}: throughput x time gives {middle:.3g} devices in milliseconds;"

@@ -160,7 +160,7 @@ def _lengths(seen: Node | None, asked: Node | None) -> Lengths | None:
 def _arrivals(root: Node, load: Node) -> Arrivals | None:
     """Read the arrivals; the process behind a rate stands in the tool's own configuration."""
     cap = load.unbounded("concurrency")
-    cap = None if cap is None or cap in (float("inf"), float("-inf")) else cap
+    cap = None if cap == float("inf") else cap
     rate = load.number("rate_qps")
     native = root.at("scenario", "load", "native", "config", "load")
     kind = native.text("type") if native and isinstance(native.value, dict) else None

@@ -52,6 +52,7 @@ SETTINGS: Final = (
 )
 DEEPEST_FOLDER: Final = 3
 MOST_RUNS: Final = 5000
+FAILED: Final = ".failure.json"
 
 
 def claims(found: Probe) -> bool:
@@ -295,8 +296,9 @@ def read_sweep(found: Probe) -> Iterator[Measurement]:
     Raises:
         InputError: No run is found, or a run cannot be read.
     """
-    runs = sorted(_run_files(found.path, DEEPEST_FOLDER))
-    failures = sum(name.endswith(".failure.json") for name in found.data)
+    files = sorted(_run_files(found.path, DEEPEST_FOLDER))
+    runs = [path for path in files if not path.name.endswith(FAILED)]
+    failures = len(files) - len(runs)
     if not runs and "summary.csv" in found.data:
         yield from read(probe(found.path / "summary.csv"))
         return
@@ -307,7 +309,7 @@ def read_sweep(found: Probe) -> Iterator[Measurement]:
         row.table()
         folder = run.parent.name if run.parent != found.path else ""
         m = measurement_of(row, run, folder)
-        notes = (*m.notes, f"{failures} runs of the sweep failed") if failures else m.notes
+        notes = (*m.notes, f"failed runs of the sweep: {failures}") if failures else m.notes
         yield replace(m, format="vllm bench sweep", tool="vllm bench sweep", notes=notes)
 
 
@@ -316,7 +318,7 @@ def _run_files(folder: Path, depth: int) -> Iterator[Path]:
         if number > MOST_RUNS:
             raise InputError(f"{folder}: more than {MOST_RUNS} runs")
         entry = folder / name
-        if name.startswith("run=") and name.endswith(".json") and ".failure" not in name:
+        if name.startswith("run=") and name.endswith(".json"):
             yield entry
         elif depth and name.startswith(("SERVE-", "WL-", "BENCH-")) and entry.is_dir():
             yield from _run_files(entry, depth - 1)
