@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from planner.measurements.findings import Finding
-    from planner.measurements.measurement import Given, Measurement, Statistics
+    from planner.measurements.measurement import Given, Measurement, Metric
 
 SHOWN_LEVELS: Final = 50
 """Load levels of a file that the table shows; JSON has all."""
@@ -127,12 +128,17 @@ def _levels(path: Path, measurements: tuple[Measurement, ...]) -> Table:
 
     first = measurements[0]
     served = " ".join(str(getattr(first, name)) for name in TEXTS if getattr(first, name))
-    table = Table(title=f"{path}: {first.format}", caption=served or None, title_justify="left")
+    lines = (f"first level: {served}" if served else "", _missing(measurements))
+    table = Table(
+        title=f"{path}: {first.format}",
+        caption="\n".join(line for line in lines if line),
+        title_justify="left",
+        caption_justify="left",
+    )
     for name in ("load", "offered", "served", "prompt", "output"):
         table.add_column(name, justify="right")
     for name in ("TTFT ms", "TPOT ms"):
         table.add_column(f"{name}\nmean / p50 / p99", justify="right")
-    table.add_column("missing", overflow="fold")
     for m in measurements[:SHOWN_LEVELS]:
         row = (
             _load(m),
@@ -140,12 +146,19 @@ def _levels(path: Path, measurements: tuple[Measurement, ...]) -> Table:
             _rate(m.completed_rps),
             _tokens(m.prompt.mean if m.prompt else None),
             _tokens(m.output.mean if m.output else None),
-            _times(m.ttft),
-            _times(m.tpot),
-            " ".join(m.missing) or "nothing",
+            _times(m, "ttft"),
+            _times(m, "tpot"),
         )
         table.add_row(*map(Text, row))
     return table
+
+
+def _missing(measurements: tuple[Measurement, ...]) -> str:
+    """Name what a calibration still needs, with the number of levels where not all need it."""
+    counts = Counter(name for m in measurements for name in m.missing)
+    total = len(measurements)
+    words = [name if n == total else f"{name} ({n} of {total})" for name, n in counts.items()]
+    return "missing: " + (", ".join(words) or "nothing")
 
 
 def _load(m: Measurement) -> str:
@@ -163,11 +176,18 @@ def _tokens(value: float | None) -> str:
     return "?" if value is None else f"{value:.0f}"
 
 
-def _times(statistics: Statistics | None) -> str:
-    if statistics is None:
+def _times(m: Measurement, metric: Metric) -> str:
+    """Write milliseconds; a sign says where the tool's quantity is only close to ours."""
+    latency = m.best(metric)
+    if latency is None:
         return "?"
-    values = (statistics.mean, statistics.p50, statistics.p99)
-    return " / ".join("?" if v is None else f"{v * 1e3:.4g}" for v in values)
+    s = latency.statistics
+    words = ["?" if v is None else _ms(v * 1e3) for v in (s.mean, s.p50, s.p99)]
+    return ("≈ " if latency.fit == "close" else "") + " / ".join(words)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _found(found: list[tuple[Measurement, Finding]], together: tuple[Finding, ...]) -> Table:

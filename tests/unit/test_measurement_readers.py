@@ -1,5 +1,6 @@
 """Every reader against small files whose answers are worked out by hand, in our units."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from planner.measurements.measurement import Arrivals, Given, Histogram, statist
 from planner.measurements.read import FORMATS, read_measurements, sniff
 
 DATA = Path(__file__).parents[1] / "data" / "measurements"
+CHECKS = ("checks.py", "books.py")
 SERVED = ("engine", "engine_version", "accelerator", "tp_degree", "precision")
 
 SNIFFED = {
@@ -514,3 +516,14 @@ def test_histogram_bounds_hold_the_truth():
     for q in (0.1, 0.5, 0.99):
         low, high = h.quantile_bounds(q)
         assert low <= np.quantile(values, q, method="inverted_cdf") <= high
+
+
+def test_the_page_names_every_format_and_every_finding():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "measurements.md").read_text()
+    for form in FORMATS:
+        assert f"\n| {form.name} |" in page
+    code = "".join((root / "planner" / "measurements" / f).read_text() for f in CHECKS)
+    named = set(re.findall(r'Finding\(\s*"(\w+)"', code))
+    assert len(named) > 20
+    assert {name for name in named if f"`{name}`" not in page} == set()
