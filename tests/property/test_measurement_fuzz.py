@@ -256,9 +256,9 @@ def test_mistakes_are_told_with_their_place(folder, rest, where):
 
 def test_mistakes_of_lines_are_told_with_their_line(folder):
     path = folder / "mistake.jsonl"
-    good = json.dumps({"backend": "sglang", "request_throughput": 1, "mean_e2e_latency_ms": 1})
-    path.write_text(f'{good}\n{good}\n{good[:-1]}, "duration": "long"}}\n')
-    with pytest.raises(InputError, match=r"mistake.jsonl:3: duration: expected a number"):
+    good = json.dumps({"completed": 1, "duration": 1, "mean_e2e_latency_ms": 1})
+    path.write_text(f'{good}\n{good}\n{good[:-1]}, "concurrency": "all"}}\n')
+    with pytest.raises(InputError, match=r"mistake.jsonl:3: concurrency: expected a number"):
         read_measurements(path)
     path.write_text(f"{good}\n{good}\n{{\n")
     with pytest.raises(InputError, match=r"mistake.jsonl:3:\d+: not JSON"):

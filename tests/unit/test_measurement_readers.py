@@ -1,5 +1,6 @@
 """Every reader against small files whose answers are worked out by hand, in our units."""
 
+import json
 import re
 from pathlib import Path
 
@@ -239,6 +240,75 @@ def test_aiperf_unknown_units_are_refused(tmp_path):
     path.write_text((DATA / "genai-perf.json").read_text().replace('"ms"', '"fortnight"'))
     with pytest.raises(InputError, match=r"time_to_first_token.unit: the unit 'fortnight'"):
         read_measurements(path)
+
+
+def changed(tmp_path, name, **changes):
+    document = json.loads((DATA / name).read_text())
+    path = tmp_path / Path(name).name
+    path.write_text(json.dumps({**document, **changes}))
+    return read_measurements(path)[0]
+
+
+@pytest.mark.parametrize(
+    ("phase", "arrivals"),
+    [
+        ({"type": "concurrency", "concurrency": 8}, Arrivals("closed_loop", concurrency=8.0)),
+        ({"type": "poisson", "rate": 5.0}, Arrivals("poisson", 5.0, burstiness=1.0)),
+        ({"type": "gamma", "rate": 5.0, "smoothness": 0.5}, Arrivals("gamma", 5.0, None, 0.5)),
+        ({"type": "constant", "rate": 5.0, "concurrency": 9}, Arrivals("constant", 5.0, 9.0)),
+        ({"type": "poisson", "rate": 5.0, "rate_ramp": 30}, Arrivals("trace")),
+        ({"type": "user_centric", "rate": 5.0}, None),
+    ],
+)
+def test_aiperf_phases(tmp_path, phase, arrivals):
+    warm = {"name": "warmup", "kind": "warmup", "type": "concurrency", "concurrency": 1}
+    config = {
+        "models": {"items": [{"name": "example/model-9b"}]},
+        "phases": [warm, {"name": "load", "kind": "profiling", **phase}],
+    }
+    m = changed(tmp_path, "aiperf/profile_export_aiperf.json", input_config=config)
+    assert (m.arrivals, m.model) == (arrivals, "example/model-9b")
+
+
+def test_aiperf_counts_cached_tokens(tmp_path):
+    usage = {
+        "usage_prompt_cache_read_tokens": {"unit": "tokens", "avg": 150.0, "count": 32},
+        "usage_prompt_tokens": {"unit": "tokens", "avg": 600.0, "count": 32},
+    }
+    assert changed(tmp_path, "aiperf/profile_export_aiperf.json", **usage).prefix_hit_rate == 0.25
+
+
+def test_guidellm_counts_cached_tokens(tmp_path):
+    document = json.loads((DATA / "guidellm.json").read_text())
+    recorded = document["benchmarks"][2]
+    for request in recorded["requests"]["successful"]:
+        request["cached_tokens"] = 128
+    m = changed(tmp_path, "guidellm.json", benchmarks=[recorded])
+    assert m.prefix_hit_rate == 128 / 512
+
+
+def test_llmperf_numbers_that_are_written_as_text_or_missing(tmp_path):
+    odd = {
+        "results_number_input_tokens_min": "550",
+        "results_number_input_tokens_max": "560",
+        "results_ttft_s_stddev": float("nan"),
+    }
+    m = changed(tmp_path, "llmperf-summary.json", **odd)
+    assert (m.prompt.statistics.min, m.prompt.statistics.max) == (550, 560)
+    assert m.ttft.std is None
+
+
+def test_aiperf_tables_end_before_those_of_the_devices(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(
+        "Metric,avg,min,max,sum,p1,p50,p99,std\n"
+        "Time to First Token (ms),20.00,15.00,31.00,640.00,15.10,19.00,30.00,3.00\n\n"
+        "Metric,Value\nRequest Count,32\nBenchmark Duration (sec),64.00\n\n"
+        "Endpoint,GPU_Index,Metric,avg\nlocalhost,0,Power (W),300\n"
+    )
+    (m,) = read_measurements(path)
+    assert (m.tool, m.completed, m.duration_s) == ("aiperf", 32, 64)
+    assert m.ttft.p99 == pytest.approx(0.03)
 
 
 def test_genai_perf_thousands_separators():

@@ -53,6 +53,7 @@ FIELDS: Final = {
     "inter_chunk_latency": CHUNK_ITL,
     "request_latency": CLIENT_E2E,
 }
+LONGEST_NAME: Final = 200
 SUMMARIES: Final = ("profile_export_aiperf.json", "profile_export_genai_perf.json")
 RECORDS: Final = "profile_export.jsonl"
 _TITLE: Final = re.compile(r"^(.*?)(?:\s*\(([^()]*)\))?$")
@@ -121,7 +122,9 @@ def read_csv(found: Probe) -> Iterator[Measurement]:
         for cells in reader:
             if cells and cells[0].strip() == "Metric":
                 head = [cell.strip() for cell in cells]
-            elif cells and head:
+            elif not cells:
+                head = []  # blocks that follow, such as those of devices, are other tables
+            elif head:
                 row = {
                     key: cell.strip() for key, cell in zip(head, cells, strict=False) if cell != ""
                 }
@@ -130,7 +133,7 @@ def read_csv(found: Probe) -> Iterator[Measurement]:
                 values.setdefault("unit", row.get("Unit", unit))
                 where = f"{found.path}:{reader.line_num}"
                 metrics[name] = Node(values, where, name, cells=True)
-    tool = "aiperf" if "Unit" in found.data else "genai-perf"
+    tool = "aiperf" if {"Unit", "sum", "p1"} & found.keys else "genai-perf"
     yield finished(_of_metrics(metrics, found, tool))
 
 
@@ -167,6 +170,7 @@ def _of_metrics(metrics: dict[str, Node], found: Probe, tool: str) -> Measuremen
         output=_lengths(metrics.get("output_sequence_length")),
         latencies=latencies,
         goodput_rps=_average(metrics, "goodput"),
+        prefix_hit_rate=_hit_rate(metrics),
     )
 
 
@@ -199,25 +203,60 @@ def _lengths(node: Node | None) -> Lengths | None:
     return Lengths(statistics, "observed") if statistics.known else None
 
 
+def _hit_rate(metrics: dict[str, Node]) -> float | None:
+    """Return cached over all prompt tokens, both as the server counts them."""
+    names = ("usage_prompt_cache_read_tokens", "usage_prompt_tokens")
+    sides = [metrics[name] for name in names if name in metrics]
+    if len(sides) < len(names):
+        return None
+    cached, total = (node.number("avg") for node in sides)
+    counts = {node.whole("count") for node in sides}
+    return min(cached / total, 1.0) if cached is not None and total and len(counts) == 1 else None
+
+
 def _model(config: Node) -> str | None:
-    for names in (config.at("endpoint", "model_names"), config.at("model_names")):
-        if names is not None and isinstance(names.value, list) and len(names.value) == 1:
-            return str(names.value[0])[:200]
-    model = config.value.get("model")
-    if isinstance(model, list) and len(model) == 1:
-        return str(model[0])[:200]
-    return model[:200] if isinstance(model, str) else None
+    items = config.at("models", "items") if isinstance(config.value.get("models"), dict) else None
+    listed = config.at("endpoint", "model_names") or config.at("model_names") or config.at("model")
+    names = []
+    if items is not None:
+        names = [item.text("name") for item in items.elements()]
+    elif listed is not None and isinstance(listed.value, list):
+        names = [str(name) for name in listed.value]
+    elif listed is not None and isinstance(listed.value, str):
+        names = [listed.value]
+    return names[0][:LONGEST_NAME] if len(names) == 1 and names[0] else None
 
 
 def _arrivals(config: Node) -> Arrivals | None:
-    load = config.at("loadgen") or config.at("perf_analyzer", "stimulus") or config
+    phase = _phase(config)
+    load = phase or config.at("loadgen") or config.at("perf_analyzer", "stimulus") or config
     cap = load.number("concurrency")
-    rate = load.number("request_rate")
-    if rate:
-        pattern = load.first_text("arrival_pattern", "request_rate_mode") or "unknown"
-        modes = {"constant": "constant", "poisson": "poisson", "gamma": "gamma"}
-        return Arrivals(modes[pattern], rate, cap) if pattern in modes else None  # type: ignore[arg-type]
-    return Arrivals("closed_loop", concurrency=cap) if cap else None
+    rate = load.number("rate" if phase else "request_rate")
+    if not rate:
+        return Arrivals("closed_loop", concurrency=cap) if cap else None
+    pattern = load.first_text("type", "arrival_pattern", "request_rate_mode")
+    shape = load.number("smoothness")
+    if load.has("rate_ramp") or load.has("rate_series"):
+        return Arrivals("trace", concurrency=cap)
+    if pattern == "constant":
+        return Arrivals("constant", rate, cap)
+    if pattern == "poisson":
+        return Arrivals("poisson", rate, cap, 1.0)
+    return Arrivals("gamma", rate, cap, shape) if pattern == "gamma" else None
+
+
+def _phase(config: Node) -> Node | None:
+    """Return the one phase that was measured, where the configuration lists phases."""
+    phases = config.at("phases")
+    if phases is None or not isinstance(phases.value, list):
+        return None
+    measured = [
+        phase
+        for phase in phases.elements()
+        if "warmup" not in (phase.first_text("kind"), phase.first_text("name"))
+        and phase.table().get("exclude_from_results") is not True
+    ]
+    return measured[0] if len(measured) == 1 else None
 
 
 def claims_folder(found: Probe) -> bool:

@@ -80,6 +80,7 @@ def _measurement(node: Node, found: Probe, version: str | None) -> Measurement:
     output = _lengths(metrics, "output_token_count")
     requests = node.at("requests")
     of = _records(requests) if requests else None
+    hit_rate = _hit_rate(requests) if requests else None
     backend = node.at("config", "backend") or node.at("benchmarker", "backend")
     errored, unfinished = totals.whole("errored"), totals.whole("incomplete")
     failed = None if errored is None else errored + (unfinished or 0)
@@ -101,6 +102,7 @@ def _measurement(node: Node, found: Probe, version: str | None) -> Measurement:
         output=output,
         latencies=_latencies(metrics, output),
         mean_concurrency=_mean(metrics, "request_concurrency"),
+        prefix_hit_rate=hit_rate,
         shared_prompts=_shared(found.data),
         records=of,
     )
@@ -216,6 +218,18 @@ def _records(requests: Node) -> Records | None:
         e2e_s=e2e,
         tpot_s=tpot_of(e2e, ttft, output),
     )
+
+
+def _hit_rate(requests: Node) -> float | None:
+    """Return cached over all prompt tokens, where the server told them for every request."""
+    cached = total = 0.0
+    listed = requests.at("successful")
+    for request in listed.elements() if listed else ():
+        hits, tokens = request.number("cached_tokens"), request.number("prompt_tokens")
+        if hits is None or tokens is None:
+            return None
+        cached, total = cached + hits, total + tokens
+    return min(cached / total, 1.0) if total else None
 
 
 def _record(node: Node, done: float) -> tuple[float, ...]:

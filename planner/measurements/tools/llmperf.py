@@ -1,11 +1,14 @@
 """LLMPerf: the summary, and the list of single responses, in seconds; a closed loop.
 
 Its ``inter_token_latency_s`` is E2E / output tokens and so includes TTFT: it is no TPOT of
-ours. TTFT, E2E and the output length of each response give ours.
+ours. TTFT, E2E and the output length of each response give ours. It writes some whole numbers as text,
+and NaN for the spread of a single response.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -47,7 +50,8 @@ def read(found: Probe) -> Iterator[Measurement]:
     Raises:
         InputError: A value is of the wrong kind or out of bounds.
     """
-    for node in rows_of(found):
+    for row in rows_of(found):
+        node = _plain(row)
         users = node.number("num_concurrent_requests")
         latencies: tuple[Latency, ...] = ()
         for definition, name in (
@@ -81,6 +85,16 @@ def read(found: Probe) -> Iterator[Measurement]:
                 latencies=latencies,
             )
         )
+
+
+def _plain(row: Node) -> Node:
+    """Take numbers that are written as text, and leave out what is NaN: the tool's "no value"."""
+    known = {key: value for key, value in row.table().items() if not _blank(value)}
+    return replace(row, value=known, cells=True)
+
+
+def _blank(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _statistics(node: Node, name: str) -> Statistics:

@@ -35,11 +35,8 @@ SHARED_DATASETS: Final = ("generated-shared-prefix", "gsp", "mooncake")
 
 def claims(found: Probe) -> bool:
     """Tell a result of SGLang's ``bench_serving``."""
-    return found.kind in ("json", "jsonl") and found.keys >= {
-        "backend",
-        "request_throughput",
-        "mean_e2e_latency_ms",
-    }
+    needs = {"mean_e2e_latency_ms", "completed", "duration"}
+    return found.kind in ("json", "jsonl") and found.keys >= needs
 
 
 def read(found: Probe) -> Iterator[Measurement]:
@@ -119,7 +116,7 @@ def _slo(node: Node | None) -> Slo | None:
     return Slo(
         ttft_s=node.number("ttft", scale=MS),
         tpot_s=node.number("tpot", scale=MS),
-        e2e_s=node.number("e2el", scale=MS),
+        e2e_s=node.number("e2el" if node.has("e2el") else "e2e", scale=MS),
     )
 
 
