@@ -31,6 +31,7 @@ SNIFFED = {
     "genai-perf.json": "aiperf or genai-perf",
     "inference-perf": "inference-perf folder",
     "inference-perf/stage_0_lifecycle_metrics.json": "inference-perf",
+    "inference-perf-requests.json": "inference-perf requests",
     "llmperf-summary.json": "llmperf",
     "llmperf-responses.json": "llmperf responses",
     "mlperf.txt": "mlperf loadgen",
@@ -356,6 +357,17 @@ def test_inference_perf_lengths_of_the_server_are_ratios_of_rates():
     assert (m.prompt.mean, m.output.mean) == (200, 51)
     assert (m.view, m.prefix_hit_rate) == ("server", 0.625)
     assert fits(m, "tpot") == {"time_per_output_token": "close"}
+
+
+def test_inference_perf_requests_count_tokens_not_chunks():
+    m = only("inference-perf-requests.json")
+    # 12 times were noted for 6 tokens: 1.0 s from first to last over 5 gaps, not over 11
+    assert m.records.tpot_s[:2] == pytest.approx([0.2, 0.0])
+    assert m.records.ttft_s[:2] == pytest.approx([0.2, 0.25])
+    assert m.records.e2e_s[:2] == pytest.approx([1.2, 0.25])
+    assert m.records.max_itl_s[0] == pytest.approx(0.2)
+    assert (m.sent, m.completed, m.failed) == (3, 2, 1)
+    assert m.duration_s == pytest.approx(1.2)
 
 
 def test_llmperf_itl_includes_ttft_and_is_replaced():

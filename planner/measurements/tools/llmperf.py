@@ -1,8 +1,8 @@
 """LLMPerf: the summary, and the list of single responses, in seconds; a closed loop.
 
 Its ``inter_token_latency_s`` is E2E / output tokens and so includes TTFT: it is no TPOT of
-ours. TTFT, E2E and the output length of each response give ours. It writes some whole numbers as text,
-and NaN for the spread of a single response.
+ours. TTFT, E2E and the output length of each response give ours. It writes some whole numbers as
+text, and NaN for the spread of a single response.
 """
 
 from __future__ import annotations
