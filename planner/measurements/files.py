@@ -30,7 +30,7 @@ MOST_CHARACTERS: Final = 256 * 2**20
 """Longest JSON document, line or text that is read whole."""
 MOST_STREAMED: Final = 4 * 2**30
 """Most characters of a file that is read line by line, decompressed."""
-MOST_ROWS: Final = 5_000_000
+MOST_ROWS: Final = 2_000_000
 MOST_NAMES: Final = 20_000
 """Most files in a folder."""
 MOST_ARRAYS: Final = 64

@@ -33,7 +33,7 @@ COLUMNS: Final = {
     "prompt_tokens": "gen_ai.usage.prompt_tokens",
     "output_tokens": "gen_ai.usage.completion_tokens",
 }
-MOST_SPANS: Final = 5_000_000
+MOST_SPANS: Final = 2_000_000
 KINDS: Final = ("doubleValue", "intValue")
 SERVER: Final = "measured in the server: no network, no client queue"
 
