@@ -21,10 +21,14 @@ class Effort:
     verify_replications: int
     verify_limit: int
     """Requests per replication at which an undecided verdict stays so."""
+    capacity_requests: int
+    """One run near the capacity of a single template, where that is the question."""
+    capacity_replications: int
+    """Replications of that search at most; fewer if the interval is narrow enough."""
 
 
-COMPILED_EFFORT = Effort(20_000, 60_000, 6, 60_000, 8, 960_000)
-PLAIN_EFFORT = Effort(5_000, 12_000, 4, 12_000, 5, 48_000)
+COMPILED_EFFORT = Effort(20_000, 60_000, 6, 60_000, 8, 960_000, 100_000, 40)
+PLAIN_EFFORT = Effort(5_000, 12_000, 4, 12_000, 5, 48_000, 20_000, 12)
 
 
 def default_effort() -> Effort:

@@ -66,7 +66,7 @@ class PoolRun:
     compliant: NDArray[np.int64]
     backlog_growth: float
     """Seconds by which waiting grows per second of the run; about 0 in a steady state and
-    1 - capacity / load in overload."""
+    load / capacity - 1 in overload."""
     completed_rps: float
     """Requests that finish per second of the counted span, of all replicas of the pool."""
     busy_share: float
@@ -149,7 +149,7 @@ def backlog_growth(arrival_ps: NDArray[np.int64], start_ps: NDArray[np.int64]) -
     """Return by how much the wait for the first step grows per unit of time.
 
     From the second quarter of a run to the last: the first is left out as warm-up. In an
-    overloaded queue the wait of the newest request grows by 1 - capacity / load.
+    overloaded queue the wait of each next request grows by load / capacity - 1.
 
     Args:
         arrival_ps: Ascending; shape ``(n,)``.
