@@ -26,6 +26,8 @@ SCREENING, SEARCHING, VERIFYING, SWEEPING, REPLAYING = 0, 1, 2, 3, 4
 STEEPEST_MOVE: Final = 0.15
 """A secant step stays this share of the bracket away from its ends: attainment falls off a
 cliff, and a chord across a cliff points almost at one of them."""
+CHORD: Final = 0.0125
+"""Relative width of a bracket across which attainment under one draw is straight enough."""
 GROWTH_AT_CAPACITY: Final = 0.003
 """Growth of waiting per unit of time that ends a capacity where deadlines are too loose to. It
 is load / capacity - 1, so such a capacity is high by that much; a smaller one would be noise."""
@@ -132,14 +134,17 @@ def pool_capacity(
 ) -> Estimate:
     """Return the capacity of a pool for a mix, with its interval over replications.
 
-    One secant per replication, each under its own draw; a t-interval over the roots.
+    One secant per replication, each under its own draw, the first of which tells the others
+    where to look; a t-interval over the roots.
     """
     requests = max(effort.search_requests, FEWEST * min(setup.replicas, MOST_REPLICAS))
     draws = [
         study.draws.get(rates_rps, requests, r, SEARCHING)
         for r in range(effort.search_replications)
     ]
-    return t_interval(_roots(study, setup, draws, guess, step=0.03, tolerance=0.004))
+    first = _roots(study, setup, draws[:1], guess, step=0.03, tolerance=CHORD)
+    start = first[0] if first[0] > 0 else guess
+    return t_interval(first + _roots(study, setup, draws[1:], start, step=0.012, tolerance=CHORD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +192,7 @@ def precise_capacity(
     while True:
         batch = range(len(roots), len(roots) + (4 if roots else FEWEST_ROOTS))
         draws = [study.draws.get(rates_rps, requests, r, SEARCHING) for r in batch]
-        # a chord across 1.2 % of the load is straight enough; the first root guides the rest
-        roots += _roots(study, setup, draws, start, step=0.012, tolerance=0.0125)
+        roots += _roots(study, setup, draws, start, step=0.012, tolerance=CHORD)
         found = t_interval(roots)
         if found.value <= 0:
             return CapacityFound(found, len(roots), requests, precise=True)
