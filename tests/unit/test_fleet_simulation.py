@@ -13,7 +13,7 @@ FAST, SLOW = affine_law(10, 100, 1000), affine_law(100, 100, 1000)
 
 
 def effort(requests: int, limit: int) -> Effort:
-    return Effort(1_000, RunSize(1_000, 2, 500), RunSize(requests, 3, 500), limit)
+    return Effort(1_000, RunSize(1_000, 2, 500), RunSize(requests, 3, 500), limit, 1_000, 2)
 
 
 def test_pools_weigh_by_their_load():
