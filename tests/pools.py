@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.kernels import Law, Limits, Records, compiled, plain
+from planner.kernels.records import Stages
 from tests import oracle
 
 ROUTERS = ("round_robin", "least_outstanding")
@@ -75,7 +76,7 @@ def random_case(rng: np.random.Generator, *, most: int = 24) -> Case:
 
 
 def solve(case: Case, simulator=SIMULATORS[0]) -> Records:
-    return simulator(*case[:6], ROUTERS.index(case.router))
+    return simulator(*case[:6], ROUTERS.index(case.router), stages=True)
 
 
 def solve_by_oracle(case: Case) -> Records:
@@ -89,6 +90,10 @@ def solve_by_oracle(case: Case) -> Records:
         case.replicas,
         case.router,
     )
+    return records_of(requests, fleet)
+
+
+def records_of(requests: list[oracle.Request], fleet: oracle.Fleet) -> Records:
     engines = fleet.engines
 
     def column(name: str, dtype: type = np.int64) -> np.ndarray:
@@ -107,14 +112,16 @@ def solve_by_oracle(case: Case) -> Records:
         events=-1,
         busy_ps=sum(e.busy for e in engines),
         peak_kv_blocks=max(e.peak for e in engines),
+        stages=Stages(*(column(name.removesuffix("_ps")) for name in Stages._fields)),
     )
 
 
 def differences(one: Records, other: Records) -> list[str]:
     """Name the columns and totals that differ in any bit or type, the count of events apart."""
+    names = Records._fields[:-1] + Stages._fields
     return [
         name
-        for name, a, b in zip(Records._fields, one, other, strict=True)
+        for name, a, b in zip(names, one[:-1] + one.stages, other[:-1] + other.stages, strict=True)
         if name != "events"
         and (a != b if isinstance(a, int) else a.dtype != b.dtype or a.tobytes() != b.tobytes())
     ]

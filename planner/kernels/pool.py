@@ -28,6 +28,7 @@ def simulate_pool(
     *,
     replicas: int = 1,
     router: Router = "round_robin",
+    stages: bool = False,
 ) -> Records:
     """Serve every request on one pool of identical replicas, exactly, step by step.
 
@@ -51,6 +52,7 @@ def simulate_pool(
         output_tokens: Shape ``(n,)``, int32, >= 1.
         replicas: Number of replicas, >= 1.
         router: How requests are shared out.
+        stages: Record all stages of each request; 48 bytes more per request.
 
     Returns:
         One record per request and the pool's totals; the same to the bit, compiled or not.
@@ -71,6 +73,7 @@ def simulate_pool(
         np.ascontiguousarray(output_tokens),
         replicas,
         _ROUTERS[router],
+        stages=stages,
     )
 
 
