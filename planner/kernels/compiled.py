@@ -138,9 +138,16 @@ class _Columns:
     def records(self) -> Records:
         """Return what is in them."""
         steps, events, busy_ps, peak_kv_blocks = zip(*self.totals.tolist(), strict=True)
+        first_scheduled, first_token, finish, stall, preempted = self.wide
+        preemptions, replica = self.narrow
         return Records(
-            *self.wide,
-            *self.narrow,
+            first_scheduled_ps=first_scheduled,
+            first_token_ps=first_token,
+            finish_ps=finish,
+            decode_stall_ps=stall,
+            preempted_ps=preempted,
+            preemptions=preemptions,
+            replica=replica,
             steps=sum(steps),
             events=sum(events),
             busy_ps=sum(busy_ps),

@@ -64,8 +64,13 @@ def lists(
     """Return requests, and room for their records, as plain lists."""
     n = len(arrival_ps)
     final = prompt_tokens.astype(np.int64) + output_tokens - 1
-    arrays = (arrival_ps, prompt_tokens, output_tokens, final)
-    traffic = Traffic(*(array.tolist() for array in arrays), [0] * n)
+    traffic = Traffic(
+        arrival=arrival_ps.tolist(),
+        prompt=prompt_tokens.tolist(),
+        output=output_tokens.tolist(),
+        final=final.tolist(),
+        generated=[0] * n,
+    )
     return traffic, Columns(*([start] * n for start in (-1, -1, -1, 0, 0, 0, 0, 0, 0, 0)))
 
 
@@ -123,9 +128,7 @@ def records(
     )
 
 
-def _stages(
-    law: Law, traffic: Traffic, columns: Columns, served: NDArray[np.int32]
-) -> Stages:
+def _stages(law: Law, traffic: Traffic, columns: Columns, served: NDArray[np.int32]) -> Stages:
     rows = [
         stages_of(law, traffic, columns, request)[:6] if replica_index >= 0 else (-1,) * 6
         for request, replica_index in enumerate(served.tolist())
@@ -154,5 +157,3 @@ def stages_of(law: Law, traffic: Traffic, columns: Columns, request: int) -> tup
         stall,
         preempted,
     )
-
-

@@ -75,7 +75,5 @@ def run_clients(
             for finished in pool.done:
                 heappush(permits, boundary + think[finished])
             pool.done.clear()
-    whole = records(
-        law, traffic, columns, np.array(served, np.int32), pool.drain(), stages=stages
-    )
+    whole = records(law, traffic, columns, np.array(served, np.int32), pool.drain(), stages=stages)
     return ClientRecords(np.array(traffic.arrival, np.int64), whole)

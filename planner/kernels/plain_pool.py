@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.kernels.plain_replica import Columns, Totals, Traffic, drain, replica
+from planner.kernels.plain_replica import READ, Columns, Totals, Traffic, drain, replica
 
 if TYPE_CHECKING:
     from planner.kernels.records import Law, Limits
@@ -46,14 +46,22 @@ class PlainPool:
             replica(law, level, limits, traffic, columns, inbox, self.done, self._late, last_ps)
             for inbox in self._inboxes
         ]
-        state = [next(member) for member in self._members]
-        self._boundary = [at for at, _ in state]
-        self._outstanding = [number for _, number in state]
+        self._ended: list[Totals] | None = None
+        self._boundary = [0] * replicas
+        self._outstanding = [0] * replicas
+        self._queued = [0] * replicas
+        for index, member in enumerate(self._members):
+            self._note(index, next(member))
 
     @property
     def next_boundary(self) -> int:
         """The next end of a step anywhere; ``NEVER`` if all are idle."""
         return min(self._boundary)
+
+    @property
+    def queued(self) -> int:
+        """Requests that wait or are preempted, as of each replica's last call."""
+        return sum(self._queued)
 
     def push(self, request: int, *, late: bool = False) -> int:
         """Route one request; returns its replica, or -1 if it is rejected.
@@ -87,10 +95,16 @@ class PlainPool:
                 self._send(index, until)
 
     def drain(self) -> list[Totals]:
-        """Run every replica to the end, and return what each did."""
-        return [drain(member) for member in self._members]
+        """Run every replica to the end, for good, and return what each did."""
+        self._ended = [drain(member) for member in self._members]
+        return self._ended
+
+    def totals(self) -> list[Totals]:
+        """Return what each replica did so far."""
+        return self._ended or [Totals(*member.send(READ)) for member in self._members]
 
     def _send(self, index: int, now: int) -> None:
-        self._boundary[index], self._outstanding[index] = self._members[index].send(now)
+        self._note(index, self._members[index].send(now))
 
-
+    def _note(self, index: int, state: tuple[int, int, int, int]) -> None:
+        self._boundary[index], self._outstanding[index], self._queued[index], _ = state

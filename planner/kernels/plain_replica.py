@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from planner.kernels.records import Law, Limits
 
-    Member = Generator[tuple[int, int], int, "Totals"]
+    Member = Generator[tuple[int, int, int, int], int, "Totals"]
 
+READ: Final = -1
+"""Sent instead of a time: the replica tells its totals so far."""
 NEVER: Final = 1 << 200
 """Later than any time."""
 _READ_AT_MOST: Final = 4096
@@ -126,9 +128,10 @@ def replica(
     """Run one replica as a coroutine.
 
     ``send(t)`` passes every step boundary before t and yields (next boundary, requests in the
-    system). Requests come through ``inbox``: all at once if their times are known, or one by
-    one, each after a ``send`` of its arrival time and followed by another. ``send(NEVER)``
-    runs to the end and returns the totals.
+    system, those of them that wait or are preempted, 0); ``send(READ)`` yields its totals.
+    Requests come through ``inbox``: all at once if their times are known, or one by one, each
+    after a ``send`` of its arrival time and followed by another. ``send(NEVER)`` runs to the
+    end and returns the totals.
 
     Args:
         law: Time of a step.
@@ -200,7 +203,10 @@ def replica(
             if head > _READ_AT_MOST:
                 del inbox[:head]
                 head = 0
-            until = yield boundary, len(running) + len(preempted) + len(inbox) - head
+            queued = len(preempted) + len(inbox) - head
+            until = yield boundary, len(running) + queued, queued, 0
+            while until == READ:
+                until = yield all_steps, events, busy, peak
             upcoming = arrival[inbox[head]] if head < len(inbox) else NEVER
 
         # --- the end of a step, or of a window of decode steps

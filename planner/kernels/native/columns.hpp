@@ -51,15 +51,6 @@ struct Traffic {
   Request operator()(i64 i) const {
     return Request{arrival[i], static_cast<i32>(i), prompt[i], output[i]};
   }
-
-  // The longest output of a request that is not rejected: what the calendar must span.
-  i64 longest_output(const Limits& limits) const {
-    i64 longest = 1;
-    for (i64 i = 0; i < count; ++i)
-      if (i64{prompt[i]} + output[i] - 1 <= limits.kv_blocks * limits.block_size)
-        longest = std::max<i64>(longest, output[i]);
-    return longest;
-  }
 };
 
 }  // namespace planner

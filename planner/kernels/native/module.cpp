@@ -68,8 +68,7 @@ struct Job {
 template <int kBlockSize, class Sink>
 Pool<kBlockSize, Sink> make_pool(const Job& job, Sink* sink) {
   const Setup& it = job.setup;
-  return Pool<kBlockSize, Sink>(it.law, it.limits, job.traffic.longest_output(it.limits),
-                                it.replicas, it.router, sink);
+  return Pool<kBlockSize, Sink>(it.law, it.limits, it.replicas, it.router, sink);
 }
 
 template <int kBlockSize>
@@ -138,7 +137,7 @@ PyMethodDef methods[] = {
      "simulate_clients(law, limits, arrival, prompt, output, replicas, router, wide, narrow, "
      "stages, totals, think, permits, sent)"},
     {"stream_open", stream_open, METH_VARARGS,
-     "stream_open(law, limits, longest_output, replicas, router, ttft, tpot, context)"},
+     "stream_open(law, limits, replicas, router, ttft, tpot, context)"},
     {"stream_push", stream_push, METH_VARARGS,
      "stream_push(stream, arrival, prompt, output, kind)"},
     {"stream_drain", stream_drain, METH_VARARGS, "stream_drain(stream)"},

@@ -15,12 +15,11 @@ class Pool {
  public:
   using Member = Replica<kBlockSize, Sink>;
 
-  Pool(const StepLaw& law, const Limits& limits, i64 longest_output, i64 replicas, Router router,
-       Sink* sink)
+  Pool(const StepLaw& law, const Limits& limits, i64 replicas, Router router, Sink* sink)
       : limits_(limits), router_(router), sink_(sink) {
     members_.reserve(replicas);
     for (i64 i = 0; i < replicas; ++i)
-      members_.emplace_back(law, limits, longest_output, static_cast<i32>(i), sink);
+      members_.emplace_back(law, limits, static_cast<i32>(i), sink);
   }
 
   // Route and push one request; requests come in order of arrival. `late`: all boundaries at

@@ -51,9 +51,9 @@ struct Totals {
 template <int kBlockSize, class Sink>
 class Replica {
  public:
-  Replica(const StepLaw& law, const Limits& limits, i64 longest_output, i32 index, Sink* sink)
+  Replica(const StepLaw& law, const Limits& limits, i32 index, Sink* sink)
       : law_(law), limits_(limits), index_(index), sink_(sink), seats_(limits.max_num_seqs),
-        calendar_(limits.max_num_seqs, longest_output), blocks_(limits.block_size) {
+        calendar_(limits.max_num_seqs), blocks_(limits.block_size) {
     for (i64 seat = limits.max_num_seqs; seat > 0;) free_seats_.push_back(static_cast<i32>(--seat));
   }
 
@@ -152,7 +152,7 @@ class Replica {
     ++decoding_;
     context_ += length;
     blocks_.join(it.offset);
-    calendar_.add(it.finish_key, seat);
+    calendar_.add(it.finish_key, counter_, seat);
   }
 
   void stop_decoding(Sequence& it) {

@@ -55,7 +55,7 @@ constexpr int kOutcomes = 5;  // compliant; late in TTFT, in TPOT, in both; too 
 constexpr int kStages = 8;
 
 struct ClassTally {
-  i64 rejected = 0;
+  i64 offered = 0, rejected = 0;
   i64 outcomes[kOutcomes] = {};
   i64 output_tokens = 0, preemptions = 0;
   Wide stages[kOutcomes][kStages];
@@ -91,6 +91,7 @@ class Tally {
     last_finish_ = std::max(last_finish_, time);
   }
 
+  void offered(i32 kind) { ++classes_[kind].offered; }
   void rejected(const Request& request) { ++classes_[request.id].rejected; }
 
   void carry() {
@@ -155,15 +156,16 @@ struct Chunk {
 template <int kBlockSize>
 class Stream {
  public:
-  Stream(const StepLaw& law, const Limits& limits, i64 longest_output, i64 replicas,
-         Router router, const std::vector<Deadlines>& deadlines)
-      : tally_(law, deadlines), pool_(law, limits, longest_output, replicas, router, &tally_) {}
+  Stream(const StepLaw& law, const Limits& limits, i64 replicas, Router router,
+         const std::vector<Deadlines>& deadlines)
+      : tally_(law, deadlines), pool_(law, limits, replicas, router, &tally_) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   // False: the clock ran out.
   bool push(const Chunk& chunk) {
     if (chunk.count == 0) return true;
+    for (i64 i = 0; i < chunk.count; ++i) tally_.offered(chunk.kind[i]);
     for (i64 i = 0; i < chunk.count;) {
       if (backlog_.until_next(offered_) == 0) {
         pool_.advance(chunk.arrival[i]);

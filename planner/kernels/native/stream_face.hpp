@@ -11,18 +11,15 @@ namespace planner {
 // A stream of either block size, with its own copy of the law's table.
 class AnyStream {
  public:
-  AnyStream(const Setup& it, i64 longest_output, const std::vector<Deadlines>& deadlines)
+  AnyStream(const Setup& it, const std::vector<Deadlines>& deadlines)
       : table_(it.table.data(), it.table.data() + it.table.size()) {
     StepLaw law = it.law;
     law.tokens_ps = table_.data();
     if (it.limits.block_size == 16) {
-      of_16_ = std::make_unique<Stream<16>>(law, it.limits, longest_output, it.replicas, it.router,
-                                            deadlines);
+      of_16_ = std::make_unique<Stream<16>>(law, it.limits, it.replicas, it.router, deadlines);
     } else {
-      of_any_ = std::make_unique<Stream<0>>(law, it.limits, longest_output, it.replicas, it.router,
-                                            deadlines);
+      of_any_ = std::make_unique<Stream<0>>(law, it.limits, it.replicas, it.router, deadlines);
     }
-    longest_output_ = longest_output;
     classes_ = static_cast<i64>(deadlines.size());
   }
 
@@ -31,7 +28,6 @@ class AnyStream {
     return of_16_ ? use(*of_16_) : use(*of_any_);
   }
 
-  i64 longest_output() const { return longest_output_; }
   i64 classes() const { return classes_; }
   bool busy = false;    // a thread is inside; guarded by the GIL
   bool closed = false;  // drained, or broken by an error
@@ -40,7 +36,7 @@ class AnyStream {
   std::vector<i64> table_;
   std::unique_ptr<Stream<16>> of_16_;
   std::unique_ptr<Stream<0>> of_any_;
-  i64 longest_output_ = 0, classes_ = 0;
+  i64 classes_ = 0;
 };
 
 constexpr const char* kStreamName = "planner.stream";
@@ -52,10 +48,10 @@ inline void stream_free(PyObject* capsule) {
 inline PyObject* stream_open(PyObject*, PyObject* args) {
   Setup setup;
   PyObject *law, *limits, *ttfts, *tpots, *contexts;
-  long long longest_output, replicas;
+  long long replicas;
   int router;
-  if (!PyArg_ParseTuple(args, "OOLLiOOO:stream_open", &law, &limits, &longest_output, &replicas,
-                        &router, &ttfts, &tpots, &contexts) ||
+  if (!PyArg_ParseTuple(args, "OOLiOOO:stream_open", &law, &limits, &replicas, &router, &ttfts, &tpots,
+                        &contexts) ||
       !setup.read(law, limits, replicas, router))
     return nullptr;
   Array<i64> ttft, tpot, context;
@@ -63,13 +59,13 @@ inline PyObject* stream_open(PyObject*, PyObject* args) {
     return nullptr;
   const i64 classes = ttft.size();
   if (!refuse_unless(classes >= 1 && classes <= (1 << 20) && tpot.size() == classes &&
-                     context.size() == classes && longest_output >= 1 && longest_output <= kMost))
+                     context.size() == classes))
     return nullptr;
   try {
     std::vector<Deadlines> deadlines;
     for (i64 i = 0; i < classes; ++i)
       deadlines.push_back(Deadlines{ttft.data()[i], tpot.data()[i], context.data()[i]});
-    auto stream = std::make_unique<AnyStream>(setup, longest_output, deadlines);
+    auto stream = std::make_unique<AnyStream>(setup, deadlines);
     PyObject* capsule = PyCapsule_New(stream.get(), kStreamName, stream_free);
     if (capsule) stream.release();
     return capsule;
@@ -122,8 +118,7 @@ inline PyObject* stream_push(PyObject*, PyObject* args) {
               at_least(0, kind.data(), n);
   i64 before = 0;
   for (i64 i = 0; well && i < n; ++i) {
-    well = arrival.data()[i] >= before && output.data()[i] <= stream->longest_output() &&
-           kind.data()[i] < stream->classes();
+    well = arrival.data()[i] >= before && kind.data()[i] < stream->classes();
     before = arrival.data()[i];
   }
   if (!refuse_unless(well && before < kLastTime)) return nullptr;
@@ -141,8 +136,8 @@ inline PyObject* stream_drain(PyObject*, PyObject* args) {
   return done;
 }
 
-// Shapes: counts (classes, 8), sums (classes, outcomes, stages, 2), histograms (classes, 2, bins),
-// totals (4 + 6), backlog (at least Backlog::kMost), all flat. Returns the number of samples.
+// Shapes: counts (classes, 9), sums (classes, outcomes, stages, 2), histograms (classes, 2, bins),
+// totals (10), backlog (Backlog::kMost), all flat. Returns the number of samples.
 inline PyObject* stream_read(PyObject*, PyObject* args) {
   PyObject *capsule, *counts_out, *sums_out, *histograms_out, *totals_out, *backlog_out;
   if (!PyArg_ParseTuple(args, "OOOOOO:stream_read", &capsule, &counts_out, &sums_out,
@@ -156,7 +151,7 @@ inline PyObject* stream_read(PyObject*, PyObject* args) {
   AnyStream* const any = stream_of(capsule, false);
   if (!any) return nullptr;
   const i64 classes = any->classes();
-  if (!refuse_unless(counts.size() == classes * (kOutcomes + 3) &&
+  if (!refuse_unless(counts.size() == classes * (kOutcomes + 4) &&
                      sums.size() == classes * kOutcomes * kStages * 2 &&
                      histograms.size() == classes * 2 * Histogram::kBins && totals.size() == 10 &&
                      backlog.size() == Backlog::kMost))
@@ -164,6 +159,7 @@ inline PyObject* stream_read(PyObject*, PyObject* args) {
   const i64 samples = any->with([&](auto& it) {
     i64 *count = counts.data(), *sum = sums.data(), *bin = histograms.data(), *total = totals.data();
     for (const ClassTally& tally : it.tally().classes()) {
+      *count++ = tally.offered;
       *count++ = tally.rejected;
       count = std::copy(tally.outcomes, tally.outcomes + kOutcomes, count);
       *count++ = tally.output_tokens;
