@@ -61,8 +61,7 @@ def _latencies(problem: Problem, study: Study, effort: Effort, fleet: Fleet) -> 
     sample = sample_fleet(
         study,
         fleet.for_simulation(problem.policies.router),
-        requests=effort.verify_requests,
-        replications=effort.verify_replications,
+        effort.verify,
         stream=VERIFYING,
         keep=True,
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.simulation.fleet import FEWEST, THREADS
+from planner.simulation.fleet import THREADS
 from planner.simulation.interval import Estimate, t_interval
-from planner.simulation.pool import MOST_REPLICAS, run_pool
+from planner.simulation.pool import run_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,10 @@ SCREENING, SEARCHING, VERIFYING, SWEEPING, REPLAYING = 0, 1, 2, 3, 4
 STEEPEST_MOVE: Final = 0.15
 """A secant step stays this share of the bracket away from its ends: attainment falls off a
 cliff, and a chord across a cliff points almost at one of them."""
+
+
+OVERLOADED: Final = 0.05
+"""Margin by which an overloaded run misses its promise at least."""
 
 
 def falling_root(
@@ -48,11 +52,16 @@ def falling_root(
     low, low_margin, high, high_margin, used = _bracket(margin, guess, step, most)
     if low == 0.0:
         return 0.0
+    last_was_low: bool | None = None
+    halve = False
     while high / low - 1 > tolerance and used < most:
-        share = low_margin / (low_margin - high_margin) if low_margin > high_margin else 0.5
+        steep = halve or low_margin <= high_margin
+        share = 0.5 if steep else low_margin / (low_margin - high_margin)
         middle = low + (high - low) * min(max(share, STEEPEST_MOVE), 1 - STEEPEST_MOVE)
         value = margin(middle)
         used += 1
+        halve = (value >= 0) is last_was_low  # the same end moved twice: the chord misleads
+        last_was_low = value >= 0
         if value >= 0:
             low, low_margin = middle, value
         else:
@@ -86,11 +95,16 @@ def _bracket(
 
 
 def margin_at(study: Study, setup: PoolSetup, draw: Draw, rate_rps: float) -> float:
-    """Return the smallest attainment minus promise over the workloads of a draw, at a load."""
+    """Return the smallest attainment minus promise over the workloads of a draw, at a load.
+
+    A load whose backlog grows is none that the pool carries, whatever was attained so far: its
+    margin is negative.
+    """
     run = run_pool(setup, draw, rate_rps, study.deadlines)
     study.meter.count(draw.gap.size)
     spare = run.attainment - np.array(study.promise)
-    return float(spare[run.offered > 0].min(initial=1.0))
+    margin = float(spare[run.offered > 0].min(initial=1.0))
+    return min(margin, -OVERLOADED) if run.unstable else margin
 
 
 def coarse_capacity(
@@ -105,7 +119,7 @@ def coarse_capacity(
         guess: Total load to start from, requests per second.
         requests: Length of each run.
     """
-    draw = study.draws.get(rates_rps, requests * min(setup.replicas, 8), 0, SCREENING)
+    draw = study.draws.get(rates_rps, requests * setup.simulated, 0, SCREENING)
     return falling_root(
         lambda rate: margin_at(study, setup, draw, rate), guess, step=0.15, tolerance=0.03
     )
@@ -122,10 +136,10 @@ def pool_capacity(
 
     One secant per replication, each under its own draw; a t-interval over the roots.
     """
-    requests = max(effort.search_requests, FEWEST * min(setup.replicas, MOST_REPLICAS))
+    requests = max(effort.search.requests, effort.search.per_replica * setup.simulated)
     draws = [
         study.draws.get(rates_rps, requests, r, SEARCHING)
-        for r in range(effort.search_replications)
+        for r in range(effort.search.replications)
     ]
 
     def root(draw: Draw) -> float:

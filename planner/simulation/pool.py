@@ -21,7 +21,7 @@ WARM_UP_RESIDENCES: Final = 3.0
 """The same in mean residence times of a request; the longer of the two counts."""
 COOL_DOWN: Final = 0.02
 """Share at the end that is not counted, or one residence time: nobody arrives behind them."""
-MOST_REPLICAS: Final = 64
+MOST_REPLICAS: Final = 16
 """Larger pools are simulated as this many replicas at the same load each: routing among fewer
 is a little worse, so the answer is not optimistic."""
 
@@ -44,6 +44,11 @@ class PoolSetup:
     limits: Limits
     replicas: int
     router: Router
+
+    @property
+    def simulated(self) -> int:
+        """How many replicas stand for the pool in a simulation."""
+        return min(self.replicas, MOST_REPLICAS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ def run_pool(
     setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines, *, keep: bool = False
 ) -> PoolRun:
     """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
-    replicas = min(setup.replicas, MOST_REPLICAS)
+    replicas = setup.simulated
     arrival = draw.arrival_ps(rate_rps * replicas / setup.replicas)
     records = simulate_pool(
         setup.law,
