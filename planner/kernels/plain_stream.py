@@ -9,6 +9,7 @@ import numpy as np
 from planner.kernels.plain import stages_of
 from planner.kernels.plain_pool import PlainPool
 from planner.kernels.plain_replica import Columns, Traffic
+from planner.kernels.records import LAST_PS
 from planner.kernels.tally import BINS, MOST_SAMPLES, OUTCOMES, STAGES, Tallies, bin_of, pair
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ class PlainStream:
         output_tokens: NDArray[np.int32],
         classes: NDArray[np.int32],
     ) -> None:
-        """Add the next requests; times count from the last arrival before."""
+        """Add the next requests; times count from the last arrival before.
+
+        Raises:
+            OverflowError: A request that finished stayed for ``LAST_PS`` or longer.
+        """
         columns = (arrival_ps, prompt_tokens, output_tokens, classes)
         zero = self._last_arrival
         for since, *request in zip(*(column.tolist() for column in columns), strict=True):
@@ -69,7 +74,11 @@ class PlainStream:
         self._collect()
 
     def drain(self) -> None:
-        """Run to the end."""
+        """Run to the end.
+
+        Raises:
+            OverflowError: As :meth:`push`.
+        """
         self._pool.drain()
         self._collect()
 
@@ -135,6 +144,8 @@ class PlainStream:
         kind, output = self._kind[slot], self._traffic.output[slot]
         due_ttft, due_tpot, context = (row[kind] for row in self._deadlines)
         first, finish = self._columns.first_token[slot], self._columns.finish[slot]
+        if finish - self._traffic.arrival[slot] >= LAST_PS:
+            raise OverflowError("a request stayed for more than 2**62 ps (53 days)")
         ttft, decode, steps = first - self._traffic.arrival[slot], finish - first, output - 1
         ttfts, tpots = self._histograms[kind]
         ttfts[bin_of(ttft)] += 1

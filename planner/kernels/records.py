@@ -52,7 +52,7 @@ class Stages(NamedTuple):
 
     ``queue + kv_block_wait + prefill_own + prefill_stretch + decode_solo + decode_batch`` plus
     the records' ``decode_stall`` and ``preempted`` is ``finish - arrival``, to the picosecond.
-    ``docs/kernel.md`` defines each stage. int64 ps, shape ``(n,)``; -1 where rejected. Where
+    ``docs/simulation.md`` defines each stage. int64 ps, shape ``(n,)``; -1 where rejected. Where
     ``L`` falls, sharing a step can be a gain, and stretch, batch and stall negative.
     """
 

@@ -9,7 +9,6 @@ import numpy as np
 from planner.kernels import Deadlines as KernelDeadlines
 from planner.kernels import Stream
 from planner.simulation.draw import HORIZON_S
-from planner.simulation.pool import MOST_REPLICAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +41,7 @@ def stream_pool(
     this is nothing.
 
     Args:
-        setup: The pool; more than ``MOST_REPLICAS`` replicas stand for themselves in proportion.
+        setup: The pool; of a large one, ``setup.simulated`` replicas at the same load each.
         draws: Laws of lengths, and the seed.
         rates_rps: Load of each workload, requests per second.
         deadlines: Of each workload.
@@ -52,13 +51,12 @@ def stream_pool(
             stratified within each chunk and chunks are independent, so other chunks are other
             requests.
     """
-    replicas = min(setup.replicas, MOST_REPLICAS)
-    rate = sum(rates_rps) * replicas / setup.replicas
+    rate = sum(rates_rps) * setup.simulated / setup.replicas
     stream = Stream(
         setup.law,
         setup.limits,
         KernelDeadlines(deadlines.ttft_ps, deadlines.tpot_ps, deadlines.context_tokens),
-        replicas=replicas,
+        replicas=setup.simulated,
         router=setup.router,
     )
     for draw in chunks(draws, rates_rps, requests, replication, size_at(rate, chunk)):
