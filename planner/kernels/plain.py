@@ -5,7 +5,7 @@ For machines without a compiler, and as a second opinion on the compiled one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from planner.kernels.plain_replica import Columns, Totals, Traffic, drain, repli
 from planner.kernels.records import LAST_PS, Records, Stages
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from planner.kernels.records import Law, Limits
@@ -124,31 +126,39 @@ def records(
         events=sum(t.events for t in totals),
         busy_ps=sum(t.busy_ps for t in totals),
         peak_kv_blocks=max(t.peak_kv_blocks for t in totals),
-        stages=_stages(law, traffic, Columns(*columns), served) if stages else None,
+        stages=_stages(law, traffic, column, served) if stages else None,
     )
 
 
-def _stages(law: Law, traffic: Traffic, columns: Columns, served: NDArray[np.int32]) -> Stages:
-    rows = [
-        stages_of(law, traffic, columns, request)[:6] if replica_index >= 0 else (-1,) * 6
-        for request, replica_index in enumerate(served.tolist())
-    ]
-    return Stages(*np.array(rows, np.int64).reshape(-1, 6).T.copy())
+def _stages(
+    law: Law, traffic: Traffic, column: list[NDArray[np.int64]], served: NDArray[np.int32]
+) -> Stages:
+    arrival, prompt, output = (np.array(row, np.int64) for row in traffic[:3])
+    rows = stages_of(law, arrival, prompt, output, column)[:6]
+    return Stages(*(np.where(served >= 0, row, np.int64(-1)) for row in rows))
 
 
-def stages_of(law: Law, traffic: Traffic, columns: Columns, request: int) -> tuple[int, ...]:
-    """Return all eight stages of one request: those of ``Stages``, then stall and preempted."""
-    scheduled, first, finish, stall, preempted, _, blocked, own, early, lost = (
-        column[request] for column in columns
-    )
-    prompt, steps = traffic.prompt[request], traffic.output[request] - 1
+def stages_of(
+    law: Law, arrival: Any, prompt: Any, output: Any, columns: Iterable[Any]
+) -> tuple[Any, ...]:
+    """Return all eight stages: those of ``Stages``, then stall and preempted.
+
+    Args:
+        law: Time of a step.
+        arrival: Of one request, an int, or of many, a row of int64.
+        prompt: In the same shape.
+        output: In the same shape.
+        columns: What ``Columns`` holds for it or them, in the same shape and in its order.
+    """
+    scheduled, first, finish, stall, preempted, _, blocked, own, early, lost = columns
+    steps = output - 1
     solo = (
         steps * (int(law.tokens_ps[1]) + law.sequence_ps)
         + law.context_ps * (steps * prompt + steps * (steps + 1) // 2)
         - lost
     )
     return (
-        scheduled - traffic.arrival[request] - blocked,
+        scheduled - arrival - blocked,
         blocked,
         own,
         first - scheduled - early - own,

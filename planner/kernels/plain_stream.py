@@ -159,6 +159,8 @@ class PlainStream:
         counts[2 + outcome] += 1
         counts[7] += output
         counts[8] += self._columns.preemptions[slot]
-        for index, ps in enumerate(stages_of(self._law, self._traffic, self._columns, slot)):
+        arrival, prompt = self._traffic.arrival[slot], self._traffic.prompt[slot]
+        columns = [column[slot] for column in self._columns]
+        for index, ps in enumerate(stages_of(self._law, arrival, prompt, output, columns)):
             sums[index] += ps
         self._last_finish = max(self._last_finish, finish)
