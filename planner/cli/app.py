@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from planner.cli.capacity import capacity
 from planner.cli.catalogue import app as catalogue
 from planner.cli.check import check
 from planner.cli.compare import compare
@@ -56,7 +57,7 @@ app = typer.Typer(
         "4 a limit or an interrupt ended the work, 5 a promise is broken."
     ),
 )
-for _verb in (new, schema, check, plan, explain, compare, simulate):
+for _verb in (new, schema, check, plan, explain, compare, simulate, capacity):
     app.command()(_verb)
 app.add_typer(catalogue, name="catalogue")
 

@@ -20,7 +20,7 @@ from planner.spec import dump_json
 from tests.plans import infeasible, plan
 
 ROOT = Path(__file__).parents[2]
-VERBS = ("new", "schema", "check", "plan", "explain", "compare", "simulate")
+VERBS = ("new", "schema", "check", "plan", "explain", "compare", "simulate", "capacity")
 ONE, TWO = "rate=1000,attainment=98%,cost=1 USD/s", "rate=1200,attainment=70%,cost=1 USD/s"
 
 

@@ -15,7 +15,7 @@ from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
 from planner.spec import dump_json
 
-SHORT = Effort(6_000, RunSize(24_000, 4, 2_500), RunSize(24_000, 6, 4_000), 192_000)
+SHORT = Effort(6_000, RunSize(24_000, 4, 2_500), RunSize(24_000, 6, 4_000), 192_000, 24_000, 8)
 EFFORT = SHORT if COMPILED else None
 """Shorter runs than a user gets; without the compiled kernel the default is shorter still."""
 
