@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -99,6 +100,19 @@ class Records(NamedTuple):
     """Most blocks that any one replica held in a step."""
     stages: Stages | None = None
     """If asked for."""
+
+    def preempted_early_ps(self) -> NDArray[np.int64]:
+        """Return the part of ``preempted_ps`` before the first token; 0 where rejected.
+
+        Raises:
+            ValueError: The stages were not asked for.
+        """
+        if self.stages is None:
+            raise ValueError("stages: not recorded")
+        s = self.stages
+        decode = s.decode_solo_ps + s.decode_batch_ps + self.decode_stall_ps
+        late = self.finish_ps - self.first_token_ps - decode
+        return np.where(self.finish_ps < 0, np.int64(0), self.preempted_ps - late)
 
 
 class ClientRecords(NamedTuple):

@@ -37,9 +37,11 @@ def test_stages_add_up_to_the_picosecond(case: Case) -> None:
     s, lost = r.stages, r.preempted_ps
     early = s.queue_ps + s.kv_block_wait_ps + s.prefill_own_ps + s.prefill_stretch_ps
     late = s.decode_solo_ps + s.decode_batch_ps + r.decode_stall_ps
-    calm = done & (lost == 0)
-    assert (early == r.first_token_ps - case.arrival)[calm].all()
-    assert (late == r.finish_ps - r.first_token_ps)[calm].all()
+    before = r.preempted_early_ps()
+    assert ((before >= 0) & (before <= np.maximum(lost, 0))).all()
+    assert (early + before == r.first_token_ps - case.arrival)[done].all()
+    assert (late + lost - before == r.finish_ps - r.first_token_ps)[done].all()
+    assert not before[~done].any()
     assert (s.queue_ps + s.kv_block_wait_ps == r.first_scheduled_ps - case.arrival)[done].all()
     assert all((column[~done] == -1).all() for column in s)
 
@@ -219,5 +221,6 @@ def test_a_lost_prefill_counts_as_preempted_from_the_loss_on(simulator) -> None:
     r = solve(case, simulator)
     assert r.first_token_ps.tolist() == [13, 62]
     assert r.preempted_ps.tolist() == [0, 62 - 26]
+    assert r.preempted_early_ps().tolist() == [0, 62 - 26]
     assert r.stages.prefill_own_ps.tolist() == [12, 11 + 12]
     assert r.stages.prefill_stretch_ps.tolist() == [1, 2 + 1]
