@@ -160,7 +160,8 @@ def test_no_requests_give_empty_records(simulator) -> None:
     nothing = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
     r = solve(Case(affine(1, 0, 4), Limits(1, 4, 4), *nothing, replicas=3), simulator)
     assert [len(column) for column in r[:7]] == [0] * 7
-    assert r[7:] == (0, 0, 0, 0)
+    assert r[7:11] == (0, 0, 0, 0)
+    assert [len(column) for column in r.stages] == [0] * 6
 
 
 # --- the checked front -----------------------------------------------------------------------
@@ -249,7 +250,9 @@ def raw(**change: object) -> object:
         "output": GOOD.output,
         "replicas": 1,
         "router": 0,
-        "columns": (wide, wide, wide, wide, wide, narrow, narrow),
+        "wide": (wide,) * 5,
+        "narrow": (narrow,) * 2,
+        "stages": (),
         "totals": np.zeros(4, np.int64),
     } | change
     return compiled._module.simulate(*arguments.values())
@@ -273,8 +276,12 @@ def raw(**change: object) -> object:
     {"limits": Limits(2, 8, 6, 0)},
     {"limits": Limits(2, 8, -6)},
     {"law": Law(np.zeros(9, np.int64))},
-    {"columns": (np.zeros(2, np.int64),) * 7},
-    {"columns": (np.zeros(1, np.int64),) * 5 + (np.zeros(2, np.int32),) * 2},
+    {"wide": (np.zeros(2, np.int64),) * 7},
+    {"wide": (np.zeros(1, np.int64),) * 5},
+    {"wide": [np.zeros(2, np.int64)] * 5},
+    {"narrow": (np.zeros(2, np.int64),) * 2},
+    {"stages": (np.zeros(2, np.int64),) * 5},
+    {"stages": (np.zeros(3, np.int64),) * 6},
 ])  # fmt: skip
 def test_no_argument_leads_the_compiled_module_out_of_memory_bounds(change: dict) -> None:
     if compiled.COMPILED:
