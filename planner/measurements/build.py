@@ -90,6 +90,7 @@ CHUNK_ITL: Final = Definition(
     "a chunk may hold several tokens, which makes its gap longer",
 )
 FROM_RECORDS: Final = "of the single requests in the file"
+SERVER_VIEW: Final = "measured in the server: no network, no client queue"
 
 
 def keyed_statistics(
@@ -186,7 +187,7 @@ def finished(measurement: Measurement, *, may_count_chunks: bool = False) -> Mea
     latencies = tuple(map(_without_zeros, m.latencies))
     of = m.records
     if of is not None and len(of) >= (m.completed or 0):
-        latencies += _latencies_of(of, latencies)
+        latencies += _latencies_of(m, of, latencies)
         prompt = m.prompt or _lengths_of(of.prompt_tokens, of)
         m = replace(m, prompt=prompt, output=m.output or _lengths_of(of.output_tokens, of))
     m = replace(m, latencies=latencies)
@@ -214,26 +215,27 @@ def _lengths_of(tokens: NDArray[np.float64], of: Records) -> Lengths | None:
     return Lengths(statistics, "observed") if statistics.known else None
 
 
-def _latencies_of(of: Records, known: tuple[Latency, ...]) -> tuple[Latency, ...]:
+def _latencies_of(m: Measurement, of: Records, known: tuple[Latency, ...]) -> tuple[Latency, ...]:
     """Summarise records by our definitions where the file has no statistics of the same kind."""
+    fit: Fit = "same" if m.view == "client" else "close"
+    why = FROM_RECORDS if m.view == "client" else SERVER_VIEW
     columns: tuple[tuple[Metric, NDArray[np.float64]], ...] = (
         ("ttft", of.ttft_s),
         ("tpot", of.tpot_s),
         ("e2e", of.e2e_s),
     )
-    same = {latency.metric for latency in known if latency.fit == "same"}
+    there = {latency.metric for latency in known if latency.fit == fit}
     words = {
-        "ttft": CLIENT_TTFT.words,
+        "ttft": f"{m.view}: request received or sent to first token",
         "tpot": "per request: (E2E - TTFT) / (output tokens - 1), 0 for one token",
-        "e2e": CLIENT_E2E.words,
+        "e2e": f"{m.view}: request received or sent to last token",
     }
     made: tuple[Latency, ...] = ()
     for metric, column in columns:
         statistics = statistics_of(column)
-        if metric not in same and statistics.known and statistics.max:
-            made += Definition(metric, "requests", "same", words[metric], FROM_RECORDS).of(
-                statistics, "requests"
-            )
+        if metric not in there and statistics.known and statistics.max:
+            definition = Definition(metric, "requests", fit, words[metric], why)
+            made += definition.of(statistics, "requests")
     return made
 
 

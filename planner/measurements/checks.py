@@ -322,7 +322,7 @@ def _faster_repeats(measurements: Sequence[Measurement]) -> Iterator[Finding]:
     first: dict[Hashable, float] = {}
     for m in measurements:
         ttft = m.ttft.p50 if m.ttft is not None else None
-        if ttft is None or (m.records is not None and not len(m.records)):
+        if ttft is None:
             continue
         before = first.setdefault(_setting(m), ttft)
         if ttft < REPEAT_FASTER * before:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from planner.cli.measurements import given_of, inspect
 from planner.errors import InputError
@@ -38,6 +40,16 @@ def test_what_is_given_is_no_longer_missing(capsys):
     (m,) = json.loads(capsys.readouterr().out)["measurements"]
     assert m["missing"] == []
     assert m["prefix_hit_rate"] == 0
+
+
+def test_it_is_a_command(capsys):
+    app = typer.Typer()
+    app.command()(inspect)
+    runner = CliRunner()
+    done = runner.invoke(app, ["--json", str(DATA / "vllm.json"), "--given", "engine=vllm"])
+    assert done.exit_code == 0
+    wrong = runner.invoke(app, [str(DATA / "nowhere.json")])
+    assert isinstance(wrong.exception, InputError)
 
 
 def test_given_words():

@@ -459,7 +459,10 @@ def test_spans_are_sorted_and_keep_the_engine_times():
     assert m.records.tpot_s[:2] == pytest.approx([0.02, 0.02])
     assert m.records.queue_s[:2] == pytest.approx([0.0, 0.01])
     assert (m.sent, m.completed, m.failed) == (3, 2, 1)
-    assert m.best("ttft").fit == "close"
+    assert {x.metric: x.fit for x in m.latencies} == dict.fromkeys(("ttft", "tpot", "e2e"), "close")
+    # what is given later does not make the server's clock the client's
+    (given,) = read("spans.json", Given(model="example/model-8b"))
+    assert given.latencies == m.latencies
 
 
 def test_llmd_units_and_stack():
@@ -609,3 +612,15 @@ def test_the_page_names_every_format_and_every_finding():
     named = set(re.findall(r'Finding\(\s*"(\w+)"', code))
     assert len(named) > 20
     assert {name for name in named if f"`{name}`" not in page} == set()
+
+
+@pytest.mark.parametrize("name", SNIFFED)
+def test_giving_a_name_changes_nothing_else(name):
+    for before, after in zip(read(name), read(name, Given(precision="fp8")), strict=True):
+        assert after.latencies == before.latencies
+        assert (after.prompt, after.output, after.arrivals, after.completed_rps) == (
+            before.prompt,
+            before.output,
+            before.arrivals,
+            before.completed_rps,
+        )

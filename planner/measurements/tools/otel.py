@@ -35,7 +35,6 @@ COLUMNS: Final = {
 }
 MOST_SPANS: Final = 2_000_000
 KINDS: Final = ("doubleValue", "intValue")
-SERVER: Final = "measured in the server: no network, no client queue"
 
 
 def claims(found: Probe) -> bool:
@@ -118,7 +117,7 @@ def _measurement(found: Probe, table: Any, services: set[str]) -> Measurement:
     ends = start + columns["e2e_s"]
     span = float(np.nanmax(ends) - np.nanmin(start)) if np.isfinite(ends).any() else 0.0
     done = int(completed.sum())
-    m = finished(
+    return finished(
         Measurement(
             format="vllm spans",
             tool="opentelemetry",
@@ -134,5 +133,3 @@ def _measurement(found: Probe, table: Any, services: set[str]) -> Measurement:
             notes=tuple(f"service {name[:120]}" for name in sorted(services)[:5]),
         )
     )
-    latencies = tuple(replace(latency, fit="close", why=SERVER) for latency in m.latencies)
-    return replace(m, latencies=latencies)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
-from planner.measurements.build import Definition, finished
+from planner.measurements.build import SERVER_VIEW, Definition, finished
 from planner.measurements.files import lines_of
 from planner.measurements.measurement import Histogram, Lengths, Measurement, Statistics
 
@@ -31,26 +31,25 @@ _SAMPLE: Final = re.compile(
     r"^(vllm:[A-Za-z0-9_:]+)(?:\{(.*)\})?[ \t]+([-+.0-9A-Za-z]+)(?:[ \t]+-?\d+)?[ \t]*$"
 )
 _LABEL: Final = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
-_SERVER: Final = "measured in the server: no network, no client queue"
 DEFINITIONS: Final = {
     "vllm:time_to_first_token_seconds": Definition(
-        "ttft", "requests", "close", "arrival in the server's frontend to first token", _SERVER
+        "ttft", "requests", "close", "arrival in the server's frontend to first token", SERVER_VIEW
     ),
     "vllm:request_time_per_output_token_seconds": Definition(
-        "tpot", "requests", "close", "per request: decode time / (output tokens - 1)", _SERVER
+        "tpot", "requests", "close", "per request: decode time / (output tokens - 1)", SERVER_VIEW
     ),
     "vllm:inter_token_latency_seconds": Definition(
-        "itl", "tokens", "close", "every gap between tokens", _SERVER
+        "itl", "tokens", "close", "every gap between tokens", SERVER_VIEW
     ),
     "vllm:time_per_output_token_seconds": Definition(
         "itl",
         "tokens",
         "close",
         "every gap between tokens, under its old name",
-        "not per request in spite of its name; " + _SERVER,
+        "not per request in spite of its name; " + SERVER_VIEW,
     ),
     "vllm:e2e_request_latency_seconds": Definition(
-        "e2e", "requests", "close", "arrival in the server's frontend to last token", _SERVER
+        "e2e", "requests", "close", "arrival in the server's frontend to last token", SERVER_VIEW
     ),
 }
 MARGINALS: Final = "histograms: marginals only, no joint attainment; quantiles are intervals"
