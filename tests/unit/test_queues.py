@@ -32,7 +32,7 @@ def test_constant_service_in_one_slot_waits_as_md1(load):
     found = mean_ttft_s(one_slot(20), fixed(10, 1), load / service_s)
     theory = service_s * (1 + md1_mean_wait(load))
     assert found.low <= theory <= found.high
-    assert found.half_width < 0.03 * theory
+    assert found.half_width < (0.03 if COMPILED else 0.06) * theory
 
 
 def test_varied_service_in_one_slot_waits_as_pollaczek_and_khinchine_say():
@@ -62,4 +62,4 @@ def test_slots_with_steps_of_equal_length_wait_as_mmc(servers, load):
     found = mean_ttft_s(slots(servers, 1), geometric(steps), servers * load / (step_s * steps))
     theory = mmc_mean_wait(servers, load) * step_s * steps + step_s
     assert found.low - step_s <= theory <= found.high
-    assert found.half_width < 0.12 * theory
+    assert found.half_width < (0.12 if COMPILED else 0.25) * theory
