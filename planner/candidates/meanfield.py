@@ -153,7 +153,7 @@ def coarse_bounds(
         ("max_num_seqs", field.running, np.array([float(b.max_num_seqs) for b in builds])),
         ("KV cache", field.held_tokens, np.array([float(b.kv_tokens) for b in builds])),
     )
-    within: NDArray[np.bool_] = np.stack([values <= limit[:, None] for _, values, limit in limits])
+    within = np.array([np.asarray(values <= limit[:, None]) for _, values, limit in limits])
     allowed = within.all(axis=0)
     best = np.argmax(np.where(allowed, field.load_rps, -1.0), axis=1)
     found = []
