@@ -153,8 +153,8 @@ def coarse_bounds(
         ("max_num_seqs", field.running, np.array([float(b.max_num_seqs) for b in builds])),
         ("KV cache", field.held_tokens, np.array([float(b.kv_tokens) for b in builds])),
     )
-    within = np.array([np.asarray(values <= limit[:, None]) for _, values, limit in limits])
-    allowed = within.all(axis=0)
+    within = np.stack([values <= limit[:, None] for _, values, limit in limits])
+    allowed: NDArray[np.bool_] = np.logical_and.reduce(within)
     best = np.argmax(np.where(allowed, field.load_rps, -1.0), axis=1)
     found = []
     for row, at in enumerate(best.tolist()):
