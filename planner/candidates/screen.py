@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import setup_of
-from planner.candidates.meanfield import coarse_bound, moments
+from planner.candidates.meanfield import coarse_bounds, moments
 from planner.candidates.template import Removed, Template
 from planner.simulation.capacity import coarse_capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from planner.candidates.meanfield import CoarseCapacity
     from planner.kernels import Router
@@ -49,16 +49,31 @@ class Screened:
         return self.template.build.usd_per_hour / 3600 / self.capacity_rps
 
 
-def bound_of(study: Study, template: Template, tpot_s: Sequence[float]) -> CoarseCapacity:
-    """Return the optimistic mean-field load of one replica of a template."""
-    draw = study.draws.get(template.mix_rps, 4_000, 0, 0)
-    mean = moments(draw.prompt, draw.output, template.build.max_num_batched_tokens)
-    return coarse_bound(template.build, mean, min(tpot_s[w] for w in template.serves))
+def bounds_of(
+    study: Study, templates: Sequence[Template], tpot_s: Sequence[float]
+) -> list[CoarseCapacity]:
+    """Return the optimistic mean-field load of one replica of each template.
+
+    Args:
+        study: Draws of the problem.
+        templates: All serve the same workloads in the same mix.
+        tpot_s: TPOT deadline of each workload of the problem.
+    """
+    if not templates:
+        return []
+    draw = study.draws.get(templates[0].mix_rps, 4_000, 0, 0)
+    budgets = {t.build.max_num_batched_tokens for t in templates}
+    means = {budget: moments(draw.prompt, draw.output, budget) for budget in budgets}
+    return coarse_bounds(
+        [t.build for t in templates],
+        [means[t.build.max_num_batched_tokens] for t in templates],
+        [min(tpot_s[w] for w in t.serves) for t in templates],
+    )
 
 
 def screen(
     study: Study,
-    templates: Iterable[Template],
+    templates: Sequence[Template],
     tpot_s: Sequence[float],
     router: Router,
     effort: Effort,
@@ -77,8 +92,7 @@ def screen(
     """
     removed: list[Removed] = []
     bounded: list[tuple[float, Template, CoarseCapacity]] = []
-    for template in templates:
-        bound = bound_of(study, template, tpot_s)
+    for template, bound in zip(templates, bounds_of(study, templates, tpot_s), strict=True):
         if bound.load_rps <= 0:
             removed.append(Removed(template.id, f"{bound.limited_by} allows no load at all", {}))
             continue
