@@ -1,17 +1,14 @@
 """Readers over real files of the tools, which are not part of the repository."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from planner.measurements.checks import findings, findings_together
 from planner.measurements.read import read_measurements, sniff
+from tests.shared import SHARED, needs_shared
 
-SHARED = Path(os.environ.get("PLANNER_SHARED") or Path(__file__).parents[2].parent / "shared")
 DATA = SHARED / "data"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="no folder of shared samples")
+pytestmark = needs_shared
 
 FORMATS = DATA / "benchmark-formats"
 
