@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from threading import Thread
+import sys
+from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from planner import kernels
 from planner.kernels import Law, Limits, compiled, simulate_pool
 from tests.pools import SIMULATORS, Case, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 simulators = pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda run: run.__module__[16:])
 
@@ -237,6 +242,41 @@ def test_two_threads_get_the_answers_of_one() -> None:
     for thread in threads:
         thread.join()
     assert found == [front(GOOD).finish_ps.tolist()] * 2
+
+
+def test_other_threads_run_while_the_compiled_simulator_works() -> None:
+    """No thread is made to give way, so one that sees the other at work was let in by it.
+
+    Sums in plain Python let nobody in.
+    """
+    ones = np.ones(200_000, np.int32)
+    requests = (affine(10, 1, 8), Limits(2, 8, 6), np.arange(200_000), ones, ones, 1, 0)
+
+    def look_once(task: Callable[[], object]) -> str:
+        started, state = Event(), ["before"]
+
+        def work() -> None:
+            started.set()
+            state[0] = "at work"
+            task()
+            state[0] = "done"
+
+        thread = Thread(target=work)
+        thread.start()
+        started.wait()
+        seen = state[0]
+        thread.join()
+        return seen
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(60)
+    try:
+        held = {look_once(lambda: sum(range(300_000))) for _ in range(10)}
+        free = {look_once(lambda: compiled.run(*requests)) for _ in range(10 * compiled.COMPILED)}
+    finally:
+        sys.setswitchinterval(usual)
+    assert "at work" not in held
+    assert ("at work" in free) == compiled.COMPILED
 
 
 def raw(**change: object) -> object:
