@@ -169,9 +169,29 @@ ONE_CHANGE = {
         ("name: Good", "name: &name Good"),
         "2:7: anchors and aliases are not read; write the value out",
     ),
+    "a long id": (
+        ("id: chat", "id: " + 65 * "a"),
+        f"4:5: workloads.0.id: must have at most 64 characters; got '{58 * 'a'}…",
+    ),
+    "no name": (
+        ("name: Good", 'name: ""'),
+        "2:1: name: needs at least one character; got ''",
+    ),
+    "a seed beyond its bound": (
+        ("accelerators:", "solver: {seed: 4294967296}\naccelerators:"),
+        "14:10: solver.seed: must be below 4,294,967,296; got 4294967296",
+    ),
+    "a colon too many": (
+        ("name: Good", "name: Good: better"),
+        "2:11: not YAML: a key cannot stand here; check the indent, or quote a text with a colon",
+    ),
+    "a sign that begins no word": (
+        ("name: Good", "name: @home"),
+        "2:7: not YAML: found character '@' that cannot start any token; quote the text",
+    ),
     "a tab": (
         ("    model:", "\tmodel:"),
-        "5:1: not YAML: found character '\\t' that cannot start any token",
+        "5:1: not YAML: a tab; indent with spaces",
     ),
 }
 
@@ -213,8 +233,18 @@ def test_duplicate_workload_ids_are_refused(tmp_path, capsys):
         (b"- a\n", "1:1: the document is a list; expected keys and values"),
         (b"just words", "1:1: the document is text; expected keys and values"),
         (b"a: [1\n", "2:1: not YAML: expected ',' or ']', but got '<stream end>'"),
-        (b"name: \xff", "1:1: not UTF-8 text (byte 6)"),
-        (b"a: 1\n---\nb: 2\n", "2:1: not YAML: but found another document"),
+        (b"name: \xff", "1:7: not UTF-8 text; save the file as UTF-8"),
+        (b"\xef\xbb\xbfa: 1\nname: \xc3\xa9\xff", "2:8: not UTF-8 text; save the file as UTF-8"),
+        (
+            b"\xef\xbb\xbfa: [\r\n",
+            "2:1: not YAML: expected the node content, but found '<stream end>'",
+        ),
+        (b"a: 1\n---\nb: 2\n", "2:1: not YAML: a second document begins; keep one"),
+        (b'a: 1\nb: "x\n', "3:1: not YAML: a quotation mark is not closed; close it"),
+        (
+            b"a: 1\nname: x\0y",
+            "2:8: not YAML: the character U+0000 must not stand in a file; remove it",
+        ),
     ],
 )
 def test_what_is_no_scenario_at_all(content, mistake, tmp_path, capsys):
