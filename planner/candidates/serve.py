@@ -27,7 +27,7 @@ class Barrier:
     build: Build
     workload: int
     kind: str
-    """``memory`` or ``deadline``."""
+    """``context``, ``memory`` or ``deadline``."""
     reached: Reachable | None
     removed: Removed
 
@@ -56,8 +56,10 @@ def templates_of(
         for w, demand in enumerate(problem.demands):
             if demand.model != build.model or build.precision not in demand.precisions:
                 continue
-            barrier = _too_long(problem, build, w, longest[w]) or _too_slow(
-                problem, study, build, w
+            barrier = (
+                _beyond_context(problem, study, build, w)
+                or _too_long(problem, build, w, longest[w])
+                or _too_slow(problem, study, build, w)
             )
             if barrier is None:
                 able.append(w)
@@ -90,6 +92,24 @@ def _groups(problem: Problem, build: Build, able: list[int]) -> Iterator[tuple[i
 def _template(problem: Problem, build: Build, serves: tuple[int, ...]) -> Template:
     mix = tuple(d.rate_rps if w in serves else 0.0 for w, d in enumerate(problem.demands))
     return Template(build, serves, mix, ":".join(problem.demands[w].id for w in serves))
+
+
+def _beyond_context(problem: Problem, study: Study, build: Build, w: int) -> Barrier | None:
+    """Tell whether the model itself refuses too many requests for the promise, for their length."""
+    demand = problem.demands[w]
+    only = tuple(float(v == w) for v in range(len(problem.demands)))
+    draw = study.draws.get(only, 4_000, 0, 0)
+    within = float((draw.prompt + draw.output <= demand.llm.max_context).mean())
+    if within >= demand.slo.attainment:
+        return None
+    why = (
+        f"only {within:.1%} of {demand.id} fit in the context of {demand.llm.id}"
+        f" ({demand.llm.max_context:,} tokens, prompt and output); {demand.slo.attainment:.1%}"
+        " promised"
+    )
+    numbers = {"within_context": within, "max_context_tokens": float(demand.llm.max_context)}
+    name = f"{build.id}@{demand.id}"
+    return Barrier(build, w, "context", None, Removed(name, why, numbers))
 
 
 def _too_long(problem: Problem, build: Build, w: int, longest: int) -> Barrier | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -142,5 +143,10 @@ def _finish(
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out)
     tell("sweeping the demand", 0.95)
-    sweep = sweep_demand(answer.study, shown.fleet, answer.problem.policies.router, answer.effort)
-    return plan_document(answer, refined, shown, sweep, screened, left_out)
+    router = answer.problem.policies.router
+    try:
+        sweep = sweep_demand(answer.study, shown.fleet, router, answer.effort)
+        return plan_document(answer, refined, shown, sweep, screened, left_out)
+    except KeyboardInterrupt:  # the plan is there: it must not be lost for its last table
+        stopped = replace(refined, ended_early=True)
+        return plan_document(answer, stopped, shown, (), screened, left_out)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from planner.spec import Spec
+from planner.spec import Spec, mistake
 from planner.units import Share
 
 Degree = Annotated[int, Field(ge=1, le=1024)]
@@ -59,3 +59,16 @@ class Policies(Spec):
         if len(set(value)) != len(value):
             raise ValueError(f"a value is listed twice in {list(value)}; keep one")
         return value
+
+    @model_validator(mode="after")
+    def _sequences_fit_in_a_step(self) -> Policies:
+        fewest, most = min(self.max_num_seqs), max(self.max_num_batched_tokens)
+        if fewest > most:
+            given = self.model_fields_set
+            key = "max_num_batched_tokens" if "max_num_batched_tokens" in given else "max_num_seqs"
+            raise mistake(
+                f"no max_num_seqs ({fewest} at least) is within max_num_batched_tokens ({most} at"
+                f" most), as the engine demands; allow a max_num_seqs of {most} or fewer",
+                key,
+            )
+        return self

@@ -85,6 +85,20 @@ ONE_CHANGE = {
         ("20 req/s", "0 req/s"),
         "6:16: workloads.0.arrivals.poisson: must be above 0; got '0 req/s'",
     ),
+    "hardly any demand": (
+        ("20 req/s", "1e-300 req/s"),
+        "6:16: workloads.0.arrivals.poisson: must be at least 1e-06; got '1e-300 req/s'",
+    ),
+    "more demand than there are people": (
+        ("20 req/s", "1e30 req/s"),
+        "6:16: workloads.0.arrivals.poisson: must be at most 1,000,000,000; got '1e30 req/s'",
+    ),
+    "steps too short for any number of sequences": (
+        ("accelerators:", "policies: {max_num_batched_tokens: [16, 32]}\naccelerators:"),
+        "14:12: policies.max_num_batched_tokens: no max_num_seqs (64 at least) is within"
+        " max_num_batched_tokens (32 at most), as the engine demands; allow a max_num_seqs of 32"
+        " or fewer",
+    ),
     "empty list": (
         (GOOD[GOOD.index("accelerators:") :], "accelerators: []\n"),
         "14:1: accelerators: needs at least 1 entry; the list is empty",
