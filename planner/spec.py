@@ -181,6 +181,9 @@ def _sentence(as_type: type[Spec], error: ErrorDetails, value: object) -> str:
         return "is required; add it"
     if kind == "too_short":
         return f"needs at least {context.get('min_length')} entry; the list is empty"
+    if kind == "too_long":
+        most, length = context.get("max_length"), context.get("actual_length")
+        return f"has more entries ({length}) than the {most} that are searched; leave some out"
     if kind == "value_error":
         return error["msg"].removeprefix("Value error, ")
     return f"{_expectation(kind, context, error['msg'])}; got {shown(value)}"

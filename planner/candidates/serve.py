@@ -14,7 +14,7 @@ from planner.candidates.template import Build, Removed, Template
 from planner.simulation.lengths import longest_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from planner.problem.resolve import Problem
     from planner.simulation.fleet import Study
@@ -38,12 +38,21 @@ def longest_requests(problem: Problem) -> tuple[int, ...]:
 
 
 def templates_of(
-    problem: Problem, study: Study, builds: list[Build]
+    problem: Problem,
+    study: Study,
+    builds: list[Build],
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[dict[tuple[int, ...], list[Template]], list[Barrier]]:
     """Pair builds with the workloads that they can serve.
 
     A build serves each of its workloads alone, and all of its model's workloads that it can
     serve together, as far as the scenario's ``sharing`` allows.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        builds: What can be built.
+        check: Called before each build; raises where the time is over.
 
     Returns:
         Templates by the workloads they serve, and what stands in the way of the rest.
@@ -52,6 +61,7 @@ def templates_of(
     templates: dict[tuple[int, ...], list[Template]] = {}
     barriers: list[Barrier] = []
     for build in builds:
+        check()
         able = []
         for w, demand in enumerate(problem.demands):
             if demand.model != build.model or build.precision not in demand.precisions:

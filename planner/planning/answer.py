@@ -86,7 +86,7 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
-    groups, barriers = templates_of(problem, study, builds)
+    groups, barriers = templates_of(problem, study, builds, clock.check)
     left_out += [barrier.removed for barrier in barriers]
     unserved = _unserved(problem, groups)
     if unserved:
@@ -123,9 +123,10 @@ def _screen(
     kept: list[Screened] = []
     removed: list[Removed] = []
     for _, templates in sorted(groups.items()):
-        clock.check()
         tell(f"screening {len(templates)} templates for {templates[0].label}", 0.05)
-        best, rest = screen(answer.study, templates, tpot_s, problem.policies.router, answer.effort)
+        best, rest = screen(
+            answer.study, templates, tpot_s, problem.policies.router, answer.effort, clock.check
+        )
         kept += best
         removed += rest
     return kept, removed

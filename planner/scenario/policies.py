@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from planner.spec import Spec, mistake
 from planner.units import Share
+
+MOST_CHOICES: Final = 32
+"""Values of one list: every combination of the lists is a template to look at."""
 
 Degree = Annotated[int, Field(ge=1, le=1024)]
 BatchedTokens = Annotated[int, Field(ge=16, le=131_072)]
@@ -23,13 +26,19 @@ class Policies(Spec):
     engine: Literal["vllm", "sglang", "trtllm"] = "vllm"
     """Whose step times are used. The scheduler that is simulated is vLLM V1's."""
 
-    tp_degrees: tuple[Degree, ...] = Field(default=(1, 2, 4, 8), min_length=1)
+    tp_degrees: tuple[Degree, ...] = Field(
+        default=(1, 2, 4, 8), min_length=1, max_length=MOST_CHOICES
+    )
     """Tensor-parallel degrees."""
 
-    max_num_batched_tokens: tuple[BatchedTokens, ...] = Field(default=(2048, 8192), min_length=1)
+    max_num_batched_tokens: tuple[BatchedTokens, ...] = Field(
+        default=(2048, 8192), min_length=1, max_length=MOST_CHOICES
+    )
     """Tokens that one step may compute: the chunk budget."""
 
-    max_num_seqs: tuple[Sequences, ...] = Field(default=(64, 256), min_length=1)
+    max_num_seqs: tuple[Sequences, ...] = Field(
+        default=(64, 256), min_length=1, max_length=MOST_CHOICES
+    )
     """Requests that may run at once in a replica."""
 
     router: Literal["round_robin", "least_outstanding"] = "least_outstanding"

@@ -99,6 +99,11 @@ ONE_CHANGE = {
         " max_num_batched_tokens (32 at most), as the engine demands; allow a max_num_seqs of 32"
         " or fewer",
     ),
+    "a list beyond all search": (
+        ("accelerators:", f"policies: {{max_num_seqs: {list(range(1, 40))}}}\naccelerators:"),
+        "14:12: policies.max_num_seqs: has more entries (39) than the 32 that are searched;"
+        " leave some out",
+    ),
     "empty list": (
         (GOOD[GOOD.index("accelerators:") :], "accelerators: []\n"),
         "14:1: accelerators: needs at least 1 entry; the list is empty",
