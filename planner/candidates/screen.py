@@ -16,7 +16,7 @@ from planner.candidates.template import Removed, Template
 from planner.simulation.capacity import coarse_capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from planner.candidates.meanfield import CoarseCapacity
     from planner.kernels import Router
@@ -79,6 +79,7 @@ def screen(
     tpot_s: Sequence[float],
     router: Router,
     effort: Effort,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[list[Screened], list[Removed]]:
     """Choose the templates to measure among those that serve the same workloads.
 
@@ -88,6 +89,7 @@ def screen(
         tpot_s: TPOT deadline of each workload of the problem.
         router: Kept for the pool that is simulated; one replica needs none.
         effort: How much to simulate.
+        check: Called before each template; raises where the time is over.
 
     Returns:
         Those that stay, cheapest first, and those left out with the reason.
@@ -104,6 +106,8 @@ def screen(
     seen: dict[str, int] = {}
     kept: list[Screened] = []
     for usd, template, bound in bounded:
+        check()
+        check()
         accelerator = template.build.accelerator
         if usd > best * MARGIN and seen.get(accelerator, 0) >= FEW_PER_ACCELERATOR:
             removed.append(_dearer(template, usd, best))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -25,6 +25,10 @@ from planner.errors import LimitReachedError, PlannerError
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+
+ABORTED: Final = 130
+"""What typer makes of an interrupt that comes before or after a verb."""
 
 
 class Verbs(TyperGroup):
@@ -86,6 +90,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):
             return finish(0)
+        if error.code == ABORTED:
+            raise KeyboardInterrupt from error
         return finish(error.code if isinstance(error.code, int) else 1)
     return finish(0)
 

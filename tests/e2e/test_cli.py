@@ -267,6 +267,20 @@ def test_an_interrupt_ends_with_4():
     assert signal.SIGINT == 2
 
 
+@pytest.mark.parametrize("where", ["typer.main.get_command", "typer.core.TyperGroup.parse_args"])
+def test_an_interrupt_outside_of_a_verb_ends_with_4(where):
+    code = (
+        "import os, signal, sys, typer.core, typer.main\n"
+        f"{where} = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
+        "from planner.cli import main\n"
+        "sys.exit(main(['check', 'x.yaml']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (4, "interrupted\n")
+
+
 @pytest.mark.parametrize(("debug", "lines"), [("0", 1), ("1", 5)])
 def test_a_mistake_of_ours_is_one_line_unless_debugged(debug, lines):
     code = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -201,3 +202,41 @@ def test_no_time_means_no_plan_and_says_so():
     assert plan.status == "unknown"
     assert not plan.evidence.verified
     assert any("time limit" in note for note in plan.evidence.notes)
+
+
+def test_prompts_beyond_the_context_are_told_by_the_context():
+    lengths = "workloads.chat.lengths={prompt: {fixed: 200000}, output: {fixed: 10}}"
+    plan = plan_of("quickstart", lengths, "workloads.chat.slo.ttft=1 h")
+    assert plan.status == "infeasible"
+    (reason,) = plan.infeasibility
+    assert reason.limit == "chat: context"
+    assert reason.has.startswith("131,072 tokens")
+    assert plan.evidence.requests == 0  # physics needs no simulation
+
+
+def test_a_plan_is_not_lost_when_its_sweep_is_interrupted(monkeypatch):
+    def interrupted(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("planner.planning.answer.sweep_demand", interrupted)
+    loaded = load_scenario(shipped("scenarios") / "quickstart.yaml")
+    plan = plan_scenario(loaded, effort=EFFORT)
+    whole = plan_of("quickstart")
+    assert plan.status == "feasible"
+    assert plan.evidence.verified
+    assert plan.evidence.demand_sweep == ()
+    assert [(p.id, p.replicas) for p in plan.pools] == [(p.id, p.replicas) for p in whole.pools]
+
+
+def test_a_plan_is_simulated_from_another_folder_whatever_its_name(tmp_path, monkeypatch):
+    """The trace lies beside the scenario, not beside the plan; ``1e3`` is a number in YAML 1.2."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "t.csv").write_text("prompt_tokens,output_tokens\n300,20\n500,30\n")
+    text = (shipped("scenarios") / "quickstart.yaml").read_text()
+    text = text.replace("histogram: azure-conversation-2023", "trace: t.csv")
+    (tmp_path / "in" / "s.yaml").write_text(text.replace("name: Chat on", 'name: "1e3" #'))
+    monkeypatch.chdir(tmp_path)
+    plan = plan_scenario(load_scenario(Path("in/s.yaml")), effort=EFFORT)
+    again = FleetPlan.model_validate_json(dump_json(plan))
+    (result,) = simulate_plan(again, effort=EFFORT)
+    assert result.verdict == "kept"
