@@ -10,7 +10,7 @@
 // Windows. In a step of lazy requests alone, in which nobody was preempted, whoever waits was
 // refused for a reason that stays while nobody finishes: slots stay taken, the budget stays
 // spent, free blocks only fall. So the next steps differ by arithmetic, up to the next finish,
-// the last step that blocks allow, or the tick at which the waiting head becomes hopeless. What
+// the last step that blocks allow, or the tick at which the waiting head is refused for good. What
 // comes from outside cuts the window at the first boundary that would see it.
 //
 // Law: each result is that of LiteralEngine, to the bit.
@@ -252,7 +252,7 @@ class FastEngine final : public Engine {
     }
     run_ = DecodeRun(first, slope, law_.shift);
     const i64 steps = run_.within_64_bits(calendar_.distance(counter_));
-    set_window(before_hopeless(now, within_blocks(steps)));
+    set_window(before_refusal(now, within_blocks(steps)));
   }
 
   void set_window(i64 steps) {
@@ -267,12 +267,18 @@ class FastEngine final : public Engine {
     return 1 + growth_.steps_within(growth_.held(counter_ + 1) + room, steps - 1);
   }
 
-  i64 before_hopeless(i64 now, i64 steps) {
-    const bool looks = decoding_ < options_.max_num_batched_tokens &&
-                       running_.size() < options_.max_num_seqs;
-    if (options_.policy != Policy::kDeadline || !looks) return steps;
+  // The head may be refused for good inside of the window: when its deadline can no longer be
+  // met, or when so much of its cached prefix is given away that no uncut step holds the rest.
+  i64 before_refusal(i64 now, i64 steps) {
+    const bool deadlines = options_.policy == Policy::kDeadline;
+    const bool uncut = !options_.chunked && pool_.caching();
+    if (!deadlines && !uncut) return steps;
     const Request* head = next_waiting();
-    const i64 tick = head ? hopeless_from(*head) : kNever;
+    if (!head || decoding_ >= options_.max_num_batched_tokens ||
+        running_.size() == options_.max_num_seqs)
+      return steps;  // nobody is looked at
+    if (uncut && piece(head->tokens()) > options_.max_num_batched_tokens) return 1;
+    const i64 tick = hopeless_from(*head);
     return tick == kNever ? steps : run_.steps_to_cover(std::max<i64>(1, tick - now), steps);
   }
 
