@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from planner.kernels.engine import FleetRecords, Traffic
+from planner.kernels.engine import FleetRecords, Traffic, plain, simulate_fleet
 from planner.kernels.engine.records import NEVER
 from planner.kernels.stepwise import (
     Colocated,
@@ -15,6 +16,7 @@ from planner.kernels.stepwise import (
     LinkOptions,
     RouterOptions,
     StepLaw,
+    StepLimitError,
     affine,
 )
 
@@ -179,9 +181,32 @@ def differences(one: FleetRecords, other: FleetRecords) -> list[str]:
                 i = where[0]
                 found.append(f"{name}: {where.size} differ, first [{i}] {left[i]} {right[i]}")
         elif name == "steps" and left is not None and right is not None:
-            for k, (a, b) in enumerate(zip(left, right, strict=True)):
-                found += [f"steps[{k}][{i}]: {x} {y}" for i, (x, y) in enumerate(zip(a, b)) if x != y][:1]
-                found += [f"steps[{k}]: {len(a)} {len(b)}"] if len(a) != len(b) else []
+            found += [f"steps[{k}]" for k in range(len(left)) if left[k] != right[k]]
         elif left is not right and left != right:
             found.append(f"{name}: {left} {right}")
     return found
+
+
+def compare(seed: int) -> list[str]:
+    """Serve a random case by both simulators, in three ways; one line per difference."""
+    traffic, setup = random_case(seed)
+    options: dict[str, Any] = {"token_times": True, "max_steps": 100_000}
+    try:
+        stepwise = plain.run(traffic, setup, keep_steps=True, **options)
+    except StepLimitError:
+        try:
+            simulate_fleet(traffic, setup, **options)
+        except StepLimitError:
+            return []
+        return [f"seed {seed}: only the step-wise engine takes too many steps"]
+    found = differences(stepwise, simulate_fleet(traffic, setup, keep_steps=True, **options))
+    fast = simulate_fleet(traffic, setup, **options)
+    found += differences(stepwise._replace(steps=None), fast)
+    found += differences(fast._replace(token_times=None), simulate_fleet(traffic, setup))
+    return [f"seed {seed}: {line}" for line in found]
+
+
+if __name__ == "__main__":  # python -m tests.fleets FIRST LAST
+    first, last = map(int, sys.argv[1:])
+    lines = [line for seed in range(first, last) for line in compare(seed)]
+    print(*lines, f"{len(lines)} differences in {last - first} cases", sep="\n")

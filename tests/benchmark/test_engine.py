@@ -122,7 +122,9 @@ def test_sixteen_replicas(route: str) -> None:
     report(f"16 replicas, {route}", simulate_fleet, traffic(300_000, 0.8, replicas=16), setup)
 
 
-@pytest.mark.parametrize("change", [{"async_scheduling": True}, {"kind": "sarathi"}, {"kind": "v0"}])
+@pytest.mark.parametrize(
+    "change", [{"async_scheduling": True}, {"kind": "sarathi"}, {"kind": "v0"}]
+)
 def test_step_by_step(change: dict[str, object]) -> None:
     setup = Colocated(replace(ENGINE, **change), LAW)
     report(str(change), simulate_fleet, traffic(50_000, 0.8), setup)
@@ -132,6 +134,8 @@ def test_against_plain_python() -> None:
     requests, setup = traffic(1_000, 0.8), Colocated(ENGINE, LAW)
     options = {"token_times": False, "keep_steps": False, "max_steps": 10**9}
     fast = report("compiled", compiled.run, requests, setup, **options)
-    literal = report("compiled, step by step", compiled.run, requests, setup, literal=True, **options)
+    literal = report(
+        "compiled, step by step", compiled.run, requests, setup, literal=True, **options
+    )
     slow = report("plain", plain.run, requests, setup, **options)
     print(f"\ncompiled / plain {fast / slow:,.0f}, step by step / plain {literal / slow:,.0f}")

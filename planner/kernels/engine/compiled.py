@@ -103,7 +103,7 @@ def run(
         _flat(numbers),
         (_flat(sum(first[1].knots, ())), _flat(sum(decode[1].knots, ()))),
         (_router(first[2]), _router(decode[2])),
-        tuple(traffic),
+        tuple(None if array is None else np.ascontiguousarray(array) for array in traffic),
         (columns["fate"], *map(columns.get, (*WIDE, *WIDE_SPLIT, *NARROW, *NARROW_SPLIT))),
         n_steps,
         times,
@@ -122,9 +122,12 @@ def run(
 
 def _columns(n: int, *, split: bool) -> dict[str, Any]:
     columns: dict[str, Any] = {"fate": np.zeros(n, np.uint8)}
-    kinds = ((WIDE, np.int64, True), (NARROW, np.int32, True))
-    kinds += ((WIDE_SPLIT, np.int64, split), (NARROW_SPLIT, np.int32, split))
-    for names, dtype, there in kinds:
+    for names, dtype, there in (
+        (WIDE, np.int64, True),
+        (NARROW, np.int32, True),
+        (WIDE_SPLIT, np.int64, split),
+        (NARROW_SPLIT, np.int32, split),
+    ):
         for name in names:
             columns[name] = np.full(n, 0 if name in ZERO else -1, dtype) if there else None
     return columns

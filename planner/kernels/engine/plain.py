@@ -68,7 +68,9 @@ def jobs(traffic: Traffic) -> list[Job]:
     starts, names = traffic.prefix_start, traffic.prefix_name
     found = []
     for i in range(len(traffic.arrival)):
-        prefix = () if starts is None or names is None else names[starts[i] : starts[i + 1]].tolist()
+        prefix = (
+            () if starts is None or names is None else names[starts[i] : starts[i + 1]].tolist()
+        )
         deadline = None if traffic.deadline is None else int(traffic.deadline[i])
         found.append(
             Job(
