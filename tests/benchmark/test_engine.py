@@ -80,7 +80,6 @@ VARIANTS = {
     "v1": {},
     "v1, prefix caching": {"prefix_caching": True},
     "v1, priority": {"policy": "priority"},
-    "v1, long-prefill threshold": {"long_prefill_token_threshold": 512},
     "v1, no chunked prefill": {"enable_chunked_prefill": False, "max_num_batched_tokens": 32_768},
 }
 
@@ -120,6 +119,11 @@ def test_four_prefill_and_six_decode_replicas(sharing: str) -> None:
 def test_sixteen_replicas(route: str) -> None:
     setup = Colocated(ENGINE, LAW, 16, RouterOptions(route))
     report(f"16 replicas, {route}", simulate_fleet, traffic(300_000, 0.8, replicas=16), setup)
+
+
+def test_long_prefills_in_pieces() -> None:
+    setup = Colocated(replace(ENGINE, long_prefill_token_threshold=512), LAW)
+    report("threshold 512", simulate_fleet, traffic(500_000, 0.8), setup)
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,21 @@ def test_a_fair_link_shares_its_rate_exactly() -> None:
     assert (r.kv_start.tolist(), r.kv_end.tolist()) == ([14, 14], [29, 29])
 
 
+def test_a_crowd_on_a_fair_link_leaves_at_the_ticks_of_exact_fractions() -> None:
+    """Up to 90 share the link at once: its clock's denominator passes 64 and 128 bits."""
+    rng = np.random.default_rng(3)
+    rows = [(int(t), int(rng.integers(1, 60)), 1) for t in np.sort(rng.integers(0, 3000, 90))]
+    for ticks_per_token in (1_000, 10**6 + 3):
+        link = LinkOptions(ticks_per_token, 3, "fair")
+        setup = replace(SPLIT, n_prefill=4, n_decode=40, link=link)
+        r = simulate_fleet(traffic(*rows), setup)
+        stepwise = plain.run(
+            traffic(*rows), setup, token_times=False, keep_steps=False, max_steps=10**6
+        )
+        assert differences(stepwise, r) == []
+        assert (r.kv_end > r.kv_start.max()).sum() > 60
+
+
 def test_a_traced_step_tells_what_it_computed() -> None:
     r = simulate_fleet(traffic((0, 4, 2), (5, 2, 1)), ONE, keep_steps=True)
     assert r.steps == (

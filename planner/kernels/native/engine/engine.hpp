@@ -161,14 +161,14 @@ class Engine {
         it->decoding = true;
         it->unseen += options_.async;
       }
-      if (!it->seen) first_scheduled(it, now);
+      if (!it->told) first_scheduled(it, now);
     }
     for (Request* it : plan_.hopeless) it->in_system = false;
     for (Request* it : plan_.oversized) it->in_system = false;
   }
 
   void first_scheduled(Request* it, i64 now) {
-    it->seen = true;
+    it->told = true;
     // a decode-side request has a column of its own
     i64* column = second_leg_ ? columns_.decode_first_scheduled : columns_.first_scheduled;
     column[it->rank] = now;

@@ -25,15 +25,17 @@
 
 namespace planner::engine {
 
+// Whether a FastEngine can serve these options.
+inline bool can_skip(const Options& options) {
+  return options.kind == Kind::kV1 && options.depth() == 1 &&
+         options.max_num_seqs <= options.max_num_batched_tokens &&  // all decodes fit a step
+         options.block_size <= (1 << 16);
+}
+
+// kBlockSize: tokens per block, known when compiled; 0: told when run.
+template <int kBlockSize>
 class FastEngine final : public Engine {
  public:
-  // What this engine can be.
-  static bool serves(const Options& options) {
-    return options.kind == Kind::kV1 && options.depth() == 1 &&
-           options.max_num_seqs <= options.max_num_batched_tokens &&  // all decodes fit a step
-           options.block_size <= (1 << 16);
-  }
-
   FastEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns,
              i64 longest_output)
       : Engine(options, law, traffic, columns),
@@ -146,7 +148,7 @@ class FastEngine final : public Engine {
     it->lazy = false;
     it->computed = it->offset + counter_;
     it->blocks = pool_.blocks_of(it->computed);
-    it->named = std::max(it->named, it->computed / pool_.block_size());
+    if (pool_.caching()) it->named = std::max(it->named, it->computed / pool_.block_size());
     growth_.leave(it->offset);
     context_ -= it->computed;
     --decoding_;
@@ -309,7 +311,7 @@ class FastEngine final : public Engine {
   std::vector<i32> free_seats_;
   std::vector<Request*> alone_;  // running and not lazy, in order of admission
   Calendar calendar_;
-  DecodeBlocks<0> growth_;
+  DecodeBlocks<kBlockSize> growth_;
   Gaps gaps_;
   i64 counter_ = 0;      // steps so far: the clock of all lazy requests
   i64 grown_ = 0;        // counter for which they hold their blocks

@@ -93,17 +93,27 @@ class Fleet {
 
   void add_engine(const Options& options, const Law& law, i64 longest, Trace* trace) {
     const bool literal = setup_.literal || trace || setup_.topology == Topology::kLockStep ||
-                         longest > (1 << 20) || !FastEngine::serves(options);
+                         longest > (1 << 20) || !can_skip(options);
     if (literal) {
       engines_.push_back(
           std::make_unique<LiteralEngine>(options, law, traffic_, columns_, size(), trace));
     } else {
-      engines_.push_back(std::make_unique<FastEngine>(options, law, traffic_, columns_, longest));
+      add_fast_engine(options, law, longest);
     }
   }
 
+  void add_fast_engine(const Options& options, const Law& law, i64 longest) {
+    if (options.block_size == 16) {
+      engines_.push_back(
+          std::make_unique<FastEngine<16>>(options, law, traffic_, columns_, longest));
+    } else {
+      engines_.push_back(std::make_unique<FastEngine<0>>(options, law, traffic_, columns_, longest));
+    }
+  }
+
+  // An engine with all its steps in flight comes back when one of them is complete.
   void touch(i64 index) {
-    if (is_touched_[index]) return;
+    if (is_touched_[index] || !engines_[index]->can_schedule()) return;
     is_touched_[index] = 1;
     touched_.push_back(index);
   }

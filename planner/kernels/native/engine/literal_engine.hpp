@@ -48,9 +48,9 @@ class LiteralEngine final : public Engine {
       return false;
     }
     Flight flight;
-    flight.items = spare();
-    flight.items.assign(plan_.items.begin(), plan_.items.end());
     const i64 start = place(law_.ticks(work_of_items()), now, &flight.end);
+    flight.items = spare();
+    flight.items.swap(plan_.items);
     if (trace_) {
       flight.row = trace_->add(index_, now, start, flight.end, flight.items, preempted_);
       preempted_.clear();
@@ -101,6 +101,7 @@ class LiteralEngine final : public Engine {
     if (spares_.empty()) return {};
     std::vector<Scheduled> items = std::move(spares_.back());
     spares_.pop_back();
+    items.clear();
     return items;
   }
 

@@ -8,41 +8,50 @@
 
 namespace planner::engine {
 
-struct Request {
-  i32 rank = 0;      // position in order of arrival: its identity, and the last tie-break
-  i32 prompt = 0;
-  i32 target = 0;    // outputs after which it leaves this engine
-  i32 limit = 0;     // outputs after which the engine knows that it leaves
-  i32 outputs = 0;   // known so far
-  i32 unseen = 0;    // of steps in flight
-  i32 flying = 0;    // steps in flight that work on it
-  i32 preemptions = 0;
+struct Request;
+
+// Ordered by when it is looked at: the first line of the processor's cache at a lazy finish, the
+// second by the passes, the third on arrival.
+struct alignas(64) RequestState {
+  i64 offset = 0;      // computed - counter, constant while lazy
+  i64 finish_key = 0;  // counter at its last token, while lazy
+  i64 joined = 0;      // counter when it became lazy
+  i64 last_token = 0, max_gap = 0;
+  i32 rank = 0;     // position in order of arrival: its identity, and the last tie-break
+  i32 target = 0;   // outputs after which it leaves this engine
+  i32 outputs = 0;  // known so far
+  i32 seat = -1;    // while lazy
   bool decoding = false;  // only the newest token is missing
   bool remote = false;    // the prompt's KV lies elsewhere
   bool loaded = false;    // it has arrived (looked at while parked)
   bool in_system = true;
-  bool seen = false;      // was scheduled once
+  bool told = false;  // the first schedule is recorded
   bool cache_told = false;
-  bool lazy = false;      // counted in sums: computed, outputs and blocks stand still
-  bool away = false;      // finished here, its blocks held for a transfer
-  bool runs = false;      // is in the list of running requests
-  i64 arrival = 0;        // at this engine
-  i64 computed = 0;       // tokens whose KV is computed, or will be by steps in flight
-  i64 blocks = 0;
-  i64 named = 0;          // full blocks that carry a name in the prefix cache
-  i64 key = 0;            // what the policy orders by, before arrival and rank
-  i64 deadline = kNever;
-  i64 last_token = 0, max_gap = 0;
-  const i32* prefix = nullptr;  // names of its leading blocks
-  i32 shared = 0;               // how many of them this engine uses
-  i32 seat = -1;                // while lazy
-  i64 offset = 0;               // computed - counter, constant while lazy
-  i64 finish_key = 0;           // counter at its last token
-  i64 joined = 0;               // counter when it became lazy
-  i64 order = 0;                // of admission
+  bool lazy = false;  // counted in sums: computed, outputs and blocks stand still
+  bool away = false;  // finished here, its blocks held for a transfer
+
   Request *before = nullptr, *after = nullptr;  // among the running
-  Request* partner = nullptr;                   // the same on the prefill side
-  std::vector<i32> nodes;                       // its leading blocks that have an identity
+  i64 order = 0;                                // of admission
+  i64 computed = 0;  // tokens whose KV is computed, or will be by steps in flight
+  i64 blocks = 0;
+  i64 named = 0;  // full blocks that carry a name in the prefix cache
+  i32 prompt = 0;
+  i32 unseen = 0;  // outputs of steps in flight
+  i32 flying = 0;  // steps in flight that work on it
+  i32 preemptions = 0;
+
+  i32 limit = 0;   // outputs after which the engine knows that it leaves
+  i32 shared = 0;  // how many prefix names this engine uses
+  i64 arrival = 0;  // at this engine
+  i64 key = 0;      // what the policy orders by, before arrival and rank
+  i64 deadline = kNever;
+  const i32* prefix = nullptr;  // names of its leading blocks
+  Request* partner = nullptr;   // the same on the prefill side
+  bool runs = false;            // is in the list of running requests
+};
+
+struct Request : RequestState {
+  std::vector<i32> nodes;  // its leading blocks that have an identity
 
   i64 tokens() const { return i64{prompt} + outputs; }
   i64 missing() const { return i64{prompt} + outputs + unseen - computed; }
@@ -73,10 +82,8 @@ class Arena {
   }
 
   void give_back(Request* request) {
-    std::vector<i32> nodes = std::move(request->nodes);  // keep its memory
-    nodes.clear();
-    *request = Request{};
-    request->nodes = std::move(nodes);
+    static_cast<RequestState&>(*request) = RequestState{};
+    request->nodes.clear();  // and keep its memory
     free_.push_back(request);
   }
 

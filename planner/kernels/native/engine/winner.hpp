@@ -12,28 +12,36 @@ class Winner {
   void resize(i64 count) {
     leaves_ = 1;
     while (leaves_ < count) leaves_ *= 2;
-    ticks_.assign(leaves_, kNever);
-    best_.assign(2 * leaves_, 0);
-    for (i64 i = 0; i < leaves_; ++i) best_[leaves_ + i] = static_cast<i32>(i);
-    for (i64 node = leaves_ - 1; node > 0; --node) best_[node] = best_[2 * node];
+    nodes_.assign(2 * leaves_, {kNever, 0});
+    for (i64 i = 0; i < leaves_; ++i) nodes_[leaves_ + i].index = i;
+    for (i64 node = leaves_ - 1; node > 0; --node) nodes_[node] = nodes_[2 * node];
   }
 
-  i64 least() const { return ticks_[best_[1]]; }
-  i64 index() const { return best_[1]; }
+  i64 least() const { return nodes_[1].tick; }
+  i64 index() const { return nodes_[1].index; }
 
   void set(i64 index, i64 tick) {
-    if (ticks_[index] == tick) return;
-    ticks_[index] = tick;
-    for (i64 node = (leaves_ + index) / 2; node > 0; node /= 2) {
-      const i32 left = best_[2 * node], right = best_[2 * node + 1];
-      best_[node] = ticks_[right] < ticks_[left] ? right : left;
+    i64 node = leaves_ + index;
+    if (nodes_[node].tick == tick) return;
+    nodes_[node].tick = tick;
+    while (node > 1) {
+      const Node& left = nodes_[node & ~i64{1}];
+      const Node& right = nodes_[node | 1];
+      node /= 2;
+      const bool later = right.tick < left.tick;  // selected, not branched on
+      const i64 best_tick = later ? right.tick : left.tick;
+      const i64 best_index = later ? right.index : left.index;
+      nodes_[node] = {best_tick, best_index};
     }
   }
 
  private:
+  struct Node {
+    i64 tick, index;
+  };
+
   i64 leaves_ = 1;
-  std::vector<i64> ticks_;
-  std::vector<i32> best_;
+  std::vector<Node> nodes_;
 };
 
 }  // namespace planner::engine
