@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import factorial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from planner.simulation.stages import Parts
 
     Floats = NDArray[np.float64]
 
@@ -32,25 +34,6 @@ REMOVABLE: Final = (
 """Parts of a request's time that an empty replica would not have."""
 OWN: Final = ("prefill", "decode_solo")
 """What a request takes alone: before its first token, and after."""
-
-
-class Parts(NamedTuple):
-    """The time of requests by part, in any one unit; arrays of shape ``(n,)``.
-
-    Before the first token: queue, kv_block_wait, prefill, prefill_interference and
-    preemption_before; after it: decode_solo, decode_batch, decode_interference and
-    preemption_after. A negative part (sharing a step can be a gain) counts as it is.
-    """
-
-    queue: NDArray[np.int64]
-    kv_block_wait: NDArray[np.int64]
-    prefill: NDArray[np.int64]
-    prefill_interference: NDArray[np.int64]
-    preemption_before: NDArray[np.int64]
-    decode_solo: NDArray[np.int64]
-    decode_batch: NDArray[np.int64]
-    decode_interference: NDArray[np.int64]
-    preemption_after: NDArray[np.int64]
 
 
 def charge_misses(

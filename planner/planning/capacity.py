@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.frontier import setup_of
-from planner.candidates.screen import bound_of, screen
+from planner.candidates.screen import bounds_of, screen
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
 from planner.data import version
@@ -142,7 +142,7 @@ def capacity_of(
         if not kept:
             raise InfeasibleError(f"none of {len(fitting)} templates keeps the promise at any load")
         template = kept[0].template
-    bound = bound_of(study, template, tpot_s)
+    bound = bounds_of(study, [template], tpot_s)[0]
     if bound.load_rps <= 0:
         raise InfeasibleError(f"{template.id}: {bound.limited_by} allows no load at all")
     setup = setup_of(template.build, replicas, problem.policies.router)

@@ -16,7 +16,7 @@ ALONE = (
 )
 """Without the finder of an editable install, which would lend its own modules."""
 REPORT = f"{ALONE}; import planner.kernels as k; print(k.COMPILED, k.STATUS, sep='|')"
-NATIVE = {"law.hpp", "calendar.hpp", "blocks.hpp", "replica.hpp", "pool.hpp", "module.cpp"}
+NATIVE = {path.name for path in (ROOT / "planner/kernels/native").iterdir()}
 
 
 def checkout(folder: Path) -> Path:

@@ -71,6 +71,16 @@ def test_the_books_close(name):
 
 
 @pytest.mark.parametrize("name", FEASIBLE)
+def test_misses_are_charged_in_full(name):
+    """The charges of the first draws sum to the misses that all draws showed, within luck."""
+    for workload in plan_of(name).workloads:
+        charged = sum(workload.misses.model_dump().values())
+        luck = workload.attainment.high - workload.attainment.low + 1e-4
+        assert charged == pytest.approx(1 - workload.attainment.value, abs=2 * luck)
+        assert workload.misses.kv_transfer == 0  # nothing is disaggregated
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
 def test_the_bound_is_no_worse_than_the_value(name):
     objective = plan_of(name).objective
     if objective.name == "min_cost":

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.attribution.charge import OWN, REMOVABLE, Parts, charge_misses
+from planner.attribution.charge import OWN, REMOVABLE, charge_misses
+from planner.simulation.stages import Parts
 
 NAMES = Parts._fields
 
