@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return run(arguments)
     except KeyboardInterrupt:  # while modules load, or while the last lines are written
-        import sys
+        from planner.cli.output import note
 
-        print("interrupted", file=sys.stderr)
+        note("interrupted")
         return INTERRUPTED

@@ -17,7 +17,7 @@ from planner.cli.compare import compare
 from planner.cli.explain import explain
 from planner.cli.measurements import inspect
 from planner.cli.new import new
-from planner.cli.output import finish
+from planner.cli.output import finish, note
 from planner.cli.plan import plan
 from planner.cli.schema import schema
 from planner.cli.simulate import simulate
@@ -39,10 +39,10 @@ class Verbs(TyperGroup):
         try:
             code = super().invoke(ctx)
         except PlannerError as error:
-            print(error, file=sys.stderr)
+            note(str(error))
             code = error.exit_code
         except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
+            note("interrupted")
             code = LimitReachedError.exit_code
         raise typer.Exit(code if isinstance(code, int) else 0)
 
@@ -102,10 +102,9 @@ def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackT
         trace = trace.tb_next
     place = f" at {_module(trace)}:{trace.tb_lineno}" if trace is not None else ""
     what = " ".join(str(error).split()) or "no message"
-    print(
+    note(
         f"planner: internal error: {kind.__name__}: {what}{place}. This is a bug: please report "
-        "it with this line, the command and its files; PLANNER_DEBUG=1 shows the full trace.",
-        file=sys.stderr,
+        "it with this line, the command and its files; PLANNER_DEBUG=1 shows the full trace."
     )
 
 

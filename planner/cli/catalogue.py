@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
+from planner.cli.output import emit, emit_json, emit_tables, note
 from planner.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def _refusing(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except InputError as error:
-            print(error, file=sys.stderr)
+            note(str(error))
             raise typer.Exit(error.exit_code) from None
 
     return run
@@ -86,7 +85,7 @@ def show(
     document = catalogue.find_accelerator(entry) or catalogue.find_llm(entry)
     if document is not None:
         kind: Kind = "accelerator" if catalogue.find_accelerator(entry) else "llm"
-        print(dump_json(document) if as_json else catalogue.text(kind, entry), end="")
+        emit(dump_json(document) if as_json else catalogue.text(kind, entry))
         return
     if catalogue.is_ambiguous("accelerator", entry):
         catalogue.accelerator(entry)
@@ -156,7 +155,7 @@ def curves(
     header = ("id", "engine_version", "kv_tokens_per_rank", "error_mean", "error_p95")
     shown = rows if as_json else [{name: row[name] for name in header} for row in rows]
     _print(tuple(shown[0]), (row.values() for row in shown), as_json)
-    print(f"{found[0].source}: {found[0].caveat}. {found[0].attribution}.", file=sys.stderr)
+    note(f"{found[0].source}: {found[0].caveat}. {found[0].attribution}.")
 
 
 def _catalogue() -> Catalogue:
@@ -293,9 +292,8 @@ def _print(header: Sequence[str], rows: Iterable[Iterable[object]], as_json: boo
     cells = [list(row) for row in rows]
     if as_json:
         objects = [dict(zip(header, row, strict=True)) for row in cells]
-        print(json.dumps(objects, indent=2, ensure_ascii=False))
+        emit_json(objects)
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
@@ -305,8 +303,7 @@ def _print(header: Sequence[str], rows: Iterable[Iterable[object]], as_json: boo
         table.add_column(label, justify="right" if numeric else "left", no_wrap=i == 0)
     for row in cells:
         table.add_row(*("-" if x is None or x == "" else _cell(x) for x in row))
-    console = Console()
-    console.print(table) if console.is_terminal else Console(width=100).print(table)
+    emit_tables(table)
 
 
 def _cell(value: object) -> str:

@@ -50,9 +50,16 @@ MOST_KEPT: Final = 8_000_000
 """Requests of kept draws, 20 bytes each; the oldest draw goes first."""
 
 
+RAREST: Final = 1e-3
+"""Least share of a workload in a draw. One that is rarer beside others in a pool would come so
+seldom that no run tells whether its promise holds; it is drawn this often, in place of others."""
+
+
 def _mix_of(rates_rps: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the proportions of a load, none of its workloads rarer than ``RAREST``."""
     total = sum(rates_rps)
-    return tuple(round(rate / total, 12) for rate in rates_rps)
+    drawn = [max(rate, RAREST * total) if rate > 0 else 0.0 for rate in rates_rps]
+    return tuple(round(rate / sum(drawn), 12) for rate in drawn)
 
 
 class Draws:
