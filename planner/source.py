@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 4 * 2**20
 """Longest YAML document that is read; traces and tables are other files."""
 MAX_DEPTH: Final = 40
-MAX_NODES: Final = 100_000
+MAX_NODES: Final = 50_000
 """Most keys, items and values of a document: a few seconds of reading."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -185,23 +185,35 @@ def write_yaml(data: object) -> str:
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
+def read_text(path: Path, max_bytes: int) -> str:
+    """Read a text file; a byte order mark is dropped.
+
+    Raises:
+        InputError: The file cannot be read, is longer than ``max_bytes``, or is no UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(max_bytes + 1)
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: is a folder; name a file") from error
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{str(path)!r}: cannot be read: {error}") from error
+    if len(raw) > max_bytes:
+        raise InputError(f"{path}:1:1: the document is longer than {max_bytes >> 20} MiB")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}:1:1: not UTF-8 text (byte {error.start})") from error
+
+
 def read_source(path: Path) -> Source:
     """Read one YAML file as plain data with places.
 
     Raises:
         InputError: The file cannot be read, is no UTF-8 or no YAML.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except IsADirectoryError as error:
-        raise InputError(f"{path}: is a folder; name a file") from error
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}:1:1: not UTF-8 text (byte {error.start})") from error
-    return parse_yaml(text, str(path))
+    return parse_yaml(read_text(path, MAX_BYTES), str(path))

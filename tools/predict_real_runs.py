@@ -2,9 +2,10 @@
 
 Reads per-request logs of real vLLM runs (columns of ``gt_vllm_requests_llmservingsim.csv``) from
 the folder of shared measurements and prints, per run, predicted against measured mean TTFT, TPOT
-and end-to-end time of the second half, and joint attainment at three pairs of deadlines. These
-are quantiles of the second half's own times, so that they divide its requests. Nothing else of
-the second half enters but its arrivals and lengths, which are served beside the first half's.
+and end-to-end time of the second half, and joint attainment at three pairs of deadlines: quantiles
+of the second half's own times, so that the deadlines divide its requests. Nothing else of the
+second half enters but its arrivals and lengths, which the engine must serve beside the first
+half's.
 
 Usage: python tools/predict_real_runs.py [FILE]
 """

@@ -30,7 +30,9 @@ FEW_PER_ACCELERATOR: Final = 2
 CLOSE: Final = 1.5
 """How much dearer per request, alone in a pool of one, a template may be and go on."""
 POLICIES_PER_HARDWARE: Final = 2
-"""Policies of the same accelerator and degree that go on."""
+"""Policies of the same accelerator and degree that go on; more if they cannot be told apart."""
+COARSE_ERROR: Final = 1.06
+"""Policies of the same hardware whose coarse costs differ by less cannot be told apart yet."""
 MOST: Final = 10
 """Templates for the same workloads that go on to be measured, beside those for comparison."""
 
@@ -134,13 +136,16 @@ def _the_best(kept: list[Screened], removed: list[Removed]) -> list[Screened]:
     chosen: list[Screened] = []
     counts: dict[str, int] = {}
     hardware: dict[str, int] = {}
+    cheapest: dict[str, float] = {}
     for one in kept:
         build = one.template.build
         per_accelerator = counts.get(build.accelerator, 0)
         same = hardware.get(build.hardware, 0)
         close = one.usd_per_request <= CLOSE * kept[0].usd_per_request
         fresh = per_accelerator < FEW_PER_ACCELERATOR and not same
-        if fresh or (len(chosen) < MOST and close and same < POLICIES_PER_HARDWARE):
+        first = cheapest.setdefault(build.hardware, one.usd_per_request)
+        rival = same < POLICIES_PER_HARDWARE or one.usd_per_request <= COARSE_ERROR * first
+        if fresh or (len(chosen) < MOST and close and rival):
             chosen.append(one)
             counts[build.accelerator] = per_accelerator + 1
             hardware[build.hardware] = same + 1

@@ -15,6 +15,7 @@ from planner.cli.catalogue import app as catalogue
 from planner.cli.check import check
 from planner.cli.compare import compare
 from planner.cli.explain import explain
+from planner.cli.measurements import inspect
 from planner.cli.new import new
 from planner.cli.output import finish
 from planner.cli.plan import plan
@@ -57,7 +58,7 @@ app = typer.Typer(
         "4 a limit or an interrupt ended the work, 5 a promise is broken."
     ),
 )
-for _verb in (new, schema, check, plan, explain, compare, simulate, capacity):
+for _verb in (new, schema, check, plan, explain, compare, simulate, inspect, capacity):
     app.command()(_verb)
 app.add_typer(catalogue, name="catalogue")
 

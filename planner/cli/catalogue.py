@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from planner.curves.curve import Curve
 
 app = typer.Typer(
-    help="What the planner knows: accelerators, models, step laws, prices, lengths.",
+    help="What the planner knows: accelerators, nodes, models, step laws, prices, lengths.",
     no_args_is_help=True,
 )
 
-KINDS = ("accelerators", "llms", "step-laws", "prices", "lengths")
+KINDS = ("accelerators", "nodes", "llms", "step-laws", "prices", "lengths")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 P = ParamSpec("P")
@@ -53,6 +53,7 @@ def list_(
     if kind is None:
         counts = {
             "accelerators": len(catalogue.accelerator_ids()),
+            "nodes": len(catalogue.nodes()),
             "llms": len(catalogue.llm_ids()),
             "step-laws": len(catalogue.laws()),
             "prices": len(catalogue.prices()),
@@ -64,6 +65,7 @@ def list_(
         raise InputError(f"the catalogue has no {kind!r}; {nearest(kind, KINDS)}")
     {
         "accelerators": _list_accelerators,
+        "nodes": _list_nodes,
         "llms": _list_llms,
         "step-laws": _list_laws,
         "prices": _list_sellers,
@@ -97,7 +99,13 @@ def show(
     if entry in catalogue.length_ids():
         _print(("what", "value"), _of_lengths(catalogue, entry).items(), as_json)
         return
+    nodes = [n for n in catalogue.nodes() if n.id == entry]
+    if nodes:
+        rows = [(n.instance, n.provider, n.accelerator, n.n_accelerators) for n in nodes]
+        _print(("instance", "provider", "accelerator", "n_accelerators"), rows, as_json)
+        return
     known = [*catalogue.accelerator_ids(), *catalogue.llm_ids(), *laws, *catalogue.length_ids()]
+    known += [n.id for n in catalogue.nodes()]
     raise InputError(f"the catalogue has no entry {entry!r}; {nearest(entry, known)}")
 
 
@@ -166,6 +174,14 @@ def _list_accelerators(catalogue: Catalogue, as_json: bool) -> None:
         rows.append((a.id, a.vendor, *memory, *rates, a.scaleup_domain, a.board_power))
     header = ("id", "vendor", "memory_gib", "basis", "gb_per_s", "bf16_tflops", "fp8_tflops")
     _print((*header, "fp4_tflops", "scaleup_domain", "board_w"), rows, as_json)
+
+
+def _list_nodes(catalogue: Catalogue, as_json: bool) -> None:
+    rows = [
+        (n.id, n.provider, n.accelerator, n.n_accelerators, n.scaleup_domain)
+        for n in catalogue.nodes()
+    ]
+    _print(("id", "provider", "accelerator", "n_accelerators", "scaleup_domain"), rows, as_json)
 
 
 def _list_llms(catalogue: Catalogue, as_json: bool) -> None:

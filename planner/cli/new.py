@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.output import emit
+from planner.cli.options import Json
+from planner.cli.output import emit, emit_json
 from planner.errors import InputError, nearest
 
 
@@ -16,6 +17,7 @@ def new(
     source: Annotated[
         str, typer.Option("--from", metavar="SCENARIO", help="Which shipped scenario to copy.")
     ] = "quickstart",
+    as_json: Json = False,
 ) -> int:
     """Copy a shipped scenario to a new file, as a start for your own."""
     from planner.data import shipped
@@ -36,5 +38,8 @@ def new(
         raise InputError(f"{path}: is there already; choose another name") from error
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {error}") from error
-    emit(f"{path}: written; next: planner plan {path}\n")
+    if as_json:
+        emit_json({"file": str(path), "from": source})
+    else:
+        emit(f"{path}: written; next: planner plan {path}\n")
     return 0

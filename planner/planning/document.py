@@ -95,7 +95,7 @@ def plan_document(
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,
-            seeds=tuple(range(answer.effort.verify_replications)),
+            seeds=tuple(range(answer.effort.verify.replications)),
             requests=answer.study.meter.requests,
             one_less=_one_less(answer, shown),
             demand_sweep=tuple(

@@ -152,7 +152,7 @@ def _too_long(demand: Demand, own: Sequence[Barrier]) -> Infeasibility:
         limit=f"{demand.id}: memory",
         has=f"{best.build.kv_tokens:,} tokens of KV cache at most, on {best.build.hardware}",
         needs=f"{longest:,.0f} tokens for the longest request",
-        fastest_reachable="none",
+        fastest_reachable="",
         remedy=(
             f"requests of at most {best.build.kv_tokens:,} tokens, a higher tensor-parallel degree,"
             " fewer max_num_batched_tokens or a higher memory_utilisation"
@@ -166,7 +166,7 @@ def _no_load(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
         limit=f"{demand.id}: deadlines",
         has="no template keeps the promise at any load",
         needs=why or "a template that does",
-        fastest_reachable="none",
+        fastest_reachable="",
         remedy="looser deadlines, a lower attainment, larger max_num_seqs, or more memory",
     )
 
@@ -179,7 +179,7 @@ def _no_build(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
         limit=f"{demand.id}: {demand.llm.id} in {precisions}",
         has="no way to build a replica",
         needs=shown or "an accelerator with a curve for this model",
-        fastest_reachable="none",
+        fastest_reachable="",
         remedy=(
             "offer an accelerator with more memory, allow a higher tp_degree, accept another"
             " precision, or see `planner catalogue curves`"
@@ -189,27 +189,27 @@ def _no_build(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
 
 def explain_limits(problem: Problem, error: NoFleetError) -> tuple[Infeasibility, ...]:
     """Say which limits are in the way, and how far each alone would have to give."""
-    found = [_limit(problem, s, "raise it alone to this") for s in error.alone]
-    if not found:
-        found = [_limit(problem, s, "raise all of these together") for s in error.together]
-    return tuple(found)
+    alone = tuple(_limit(s, "alone") for s in error.alone)
+    return alone or tuple(_limit(s, "together with the others") for s in error.together)
 
 
-def _limit(problem: Problem, short: Shortfall, remedy: str) -> Infeasibility:
-    names = {
-        "accelerators_are_held": "stock of {}",
-        "budget_is_kept": "limits.budget",
-        "the_promise_is_kept": "{}: slo.attainment",
-    }
-    pattern = names.get(short.family, short.family + " {}")
-    if short.family == "the_promise_is_kept":
-        remedy = "lower it alone to this share of the demand"
+def _limit(short: Shortfall, how: str) -> Infeasibility:
+    what = ",".join(short.index)
+    needs = f"{short.needs:,.6g} {short.unit}"
+    name, change = {
+        "accelerators_are_held": (f"stock of {what}", f"a stock of {needs}"),
+        "budget_is_kept": ("limits.budget", f"a budget of {needs}"),
+        "the_promise_is_kept": (
+            f"{what}: slo.attainment",
+            f"an attainment of {short.needs:.4f}, if fewer may meet their deadlines",
+        ),
+    }.get(short.family, (f"{short.family} {what}".strip(), f"{needs}"))
     return Infeasibility(
-        limit=pattern.format(",".join(short.index)).strip(),
-        has=f"{short.limit:,.4g} {short.unit}",
-        needs=f"{short.needs:,.4g} {short.unit}",
-        fastest_reachable="none",
-        remedy=remedy,
+        limit=name,
+        has=f"{short.limit:,.6g} {short.unit}",
+        needs=needs,
+        fastest_reachable="",
+        remedy=f"{change}, {how}",
     )
 
 

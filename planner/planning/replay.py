@@ -69,9 +69,7 @@ def simulate_plan(
     judgement = judge_fleet(
         study,
         fleet.for_simulation(problem.policies.router),
-        requests=effort.verify_requests,
-        limit=effort.verify_limit,
-        replications=effort.verify_replications,
+        effort=effort,
         stream=REPLAYING,
     )
     return workload_results(problem, study, effort, fleet, judgement)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from planner.simulation.interval import Estimate, attainment_interval
-from planner.simulation.pool import MOST_REPLICAS, Deadlines, PoolRun, PoolSetup, run_pool
+from planner.simulation.pool import Deadlines, PoolRun, PoolSetup, run_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,17 +17,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.simulation.draw import Draws
+    from planner.simulation.effort import Effort, RunSize
     from planner.simulation.meter import Meter
 
 Verdict = Literal["kept", "broken", "undecided"]
 
 THREADS: Final = 2
 """The kernel releases the interpreter, so replications overlap."""
-FEWEST: Final = 1_000
-"""Requests per simulated replica in a replication, at least."""
-FEWEST_OF_POOL: Final = 5_000
-"""The same per pool. In a shorter run of one replica the attainment comes out up to 0.01 too
-high: the start is empty and the gaps sum to the nominal span. Larger pools need no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +74,11 @@ class Study:
     meter: Meter
 
 
-def fewest_requests(setup: PoolSetup) -> int:
-    """Return the least length of a replication of a pool, in requests."""
-    return max(FEWEST_OF_POOL, FEWEST * min(setup.replicas, MOST_REPLICAS))
-
-
 def sample_fleet(
     study: Study,
     pools: Sequence[FleetPool],
+    size: RunSize,
     *,
-    requests: int,
-    replications: int,
     stream: int,
     multiple: float = 1.0,
     keep: bool = False,
@@ -98,18 +88,18 @@ def sample_fleet(
     Args:
         study: Draws, deadlines and promises of the problem.
         pools: Pools that have a load.
-        requests: Per replication, over all pools.
-        replications: Independent runs.
+        size: How long and how often.
         stream: Purpose of the random draws.
         multiple: All loads are multiplied by this.
         keep: Keep the latencies of every request.
     """
     total = sum(sum(pool.load_rps) for pool in pools)
     sizes = [
-        max(fewest_requests(p.setup), round(requests * sum(p.load_rps) / total)) for p in pools
+        max(size.per_replica * p.setup.simulated, round(size.requests * sum(p.load_rps) / total))
+        for p in pools
     ]
     draws = [
-        [study.draws.get(p.load_rps, n, r, stream) for r in range(replications)]
+        [study.draws.get(p.load_rps, n, r, stream) for r in range(size.replications)]
         for p, n in zip(pools, sizes, strict=True)
     ]
 
@@ -118,11 +108,13 @@ def sample_fleet(
         rate = sum(pools[p].load_rps) * multiple
         return run_pool(pools[p].setup, draws[p][r], rate, study.deadlines, keep=keep)
 
-    jobs = [(p, r) for p in range(len(pools)) for r in range(replications)]
+    jobs = [(p, r) for p in range(len(pools)) for r in range(size.replications)]
     with ThreadPoolExecutor(THREADS) as threads:
         runs = list(threads.map(one, jobs))
-    study.meter.count(sum(sizes) * replications)
-    rows = tuple(tuple(runs[p * replications : (p + 1) * replications]) for p in range(len(pools)))
+    study.meter.count(sum(sizes) * size.replications)
+    rows = tuple(
+        tuple(runs[p * size.replications : (p + 1) * size.replications]) for p in range(len(pools))
+    )
     return FleetSample(tuple(pools), rows)
 
 
@@ -153,9 +145,7 @@ def judge_fleet(
     study: Study,
     pools: Sequence[FleetPool],
     *,
-    requests: int,
-    limit: int,
-    replications: int,
+    effort: Effort,
     stream: int,
     half_width: float | None = None,
 ) -> Judgement:
@@ -167,17 +157,14 @@ def judge_fleet(
     Args:
         study: Draws, deadlines and promises of the problem.
         pools: Pools that have a load.
-        requests: Per replication at first, over all pools.
-        limit: The same at most; what is undecided then stays so.
-        replications: Independent runs.
+        effort: How long and how often at first, and how long at most.
         stream: Purpose of the random draws.
         half_width: If given, the run also doubles while the 95 % interval of a workload's
             attainment is wider than twice this.
     """
+    size = effort.verify
     while True:
-        sample = sample_fleet(
-            study, pools, requests=requests, replications=replications, stream=stream
-        )
+        sample = sample_fleet(study, pools, size, stream=stream)
         intervals = sample.intervals()
         verdicts = [verdict_of(i, p) for i, p in zip(intervals, study.promise, strict=True)]
         growing = [pool for pool, grows in zip(pools, sample.unstable(), strict=True) if grows]
@@ -187,8 +174,8 @@ def judge_fleet(
             or any(verdicts[w] != "broken" for w in shaky)
             or (half_width is not None and any(i.half_width > half_width for i in intervals))
         )
-        if not open_question or 2 * requests > limit:
+        if not open_question or 2 * size.requests > effort.verify_limit:
             break
-        requests *= 2
+        size = size.doubled()
     final: list[Verdict] = ["broken" if w in shaky else v for w, v in enumerate(verdicts)]
     return Judgement(sample, intervals, tuple(final))

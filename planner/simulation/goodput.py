@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.simulation.capacity import SEARCHING
+from planner.simulation.effort import RunSize
 from planner.simulation.fleet import FleetPool, sample_fleet
 
 if TYPE_CHECKING:
@@ -112,9 +113,8 @@ def goodput_curve(
 
 def _point(study: Study, setup: PoolSetup, load: NDArray[np.float64], requests: int) -> CurvePoint:
     pool = FleetPool(setup, tuple(load.tolist()))
-    sample = sample_fleet(
-        study, [pool], requests=requests, replications=REPLICATIONS, stream=SEARCHING
-    )
+    size = RunSize(requests, REPLICATIONS, requests // 4)
+    sample = sample_fleet(study, [pool], size, stream=SEARCHING)
     attained = sample.attainment().mean(axis=0)
     runs = sample.runs[0]
     return CurvePoint(

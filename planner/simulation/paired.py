@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.simulation.fleet import THREADS, fewest_requests
+from planner.simulation.capacity import LONG_RUN
+from planner.simulation.fleet import THREADS
 from planner.simulation.interval import Estimate, t_interval
 from planner.simulation.pool import PoolRun, run_pool
 
@@ -56,7 +57,7 @@ def paired_difference(
     Returns:
         One difference per workload.
     """
-    n = max(requests, fewest_requests(one), fewest_requests(other))
+    n = max(requests, LONG_RUN * one.simulated, LONG_RUN * other.simulated)
     draws = [study.draws.get(load_rps, n, r, stream) for r in range(replications)]
     rate = sum(load_rps)
 

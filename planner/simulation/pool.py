@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.kernels import simulate_pool
+from planner.simulation.stages import Parts, parts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +22,7 @@ WARM_UP_RESIDENCES: Final = 3.0
 """The same in mean residence times of a request; the longer of the two counts."""
 COOL_DOWN: Final = 0.02
 """Share at the end that is not counted, or one residence time: nobody arrives behind them."""
-MOST_REPLICAS: Final = 64
+MOST_REPLICAS: Final = 16
 """Larger pools are simulated as this many replicas at the same load each: routing among fewer
 is a little worse, so the answer is not optimistic."""
 MOST_GROWTH: Final = 0.01
@@ -48,6 +49,11 @@ class PoolSetup:
     replicas: int
     router: Router
 
+    @property
+    def simulated(self) -> int:
+        """How many replicas stand for the pool in a simulation."""
+        return min(self.replicas, MOST_REPLICAS)
+
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
@@ -56,6 +62,12 @@ class Latencies:
     workload: NDArray[np.int32]
     ttft_s: NDArray[np.float64]
     tpot_s: NDArray[np.float64]
+    decode_steps: NDArray[np.int64]
+    """Output tokens after the first."""
+    parts: Parts
+    """Where the time went, ps."""
+    refused: NDArray[np.int64]
+    """Counted requests that no replica could ever hold, by workload; shape ``(workloads,)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +116,7 @@ def run_pool(
     setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines, *, keep: bool = False
 ) -> PoolRun:
     """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
-    replicas = min(setup.replicas, MOST_REPLICAS)
+    replicas = setup.simulated
     arrival = draw.arrival_ps(rate_rps * replicas / setup.replicas)
     records = simulate_pool(
         setup.law,
@@ -114,6 +126,7 @@ def run_pool(
         draw.output,
         replicas=replicas,
         router=setup.router,
+        stages=keep,
     )
     counted = counted_span(arrival, records.finish_ps)
     workload = draw.workload[counted]
@@ -121,6 +134,7 @@ def run_pool(
     ttft = first - arrival[counted]
     steps = draw.output[counted].astype(np.int64) - 1
     length = draw.prompt[counted].astype(np.int64) + draw.output[counted]
+    classes = deadlines.ttft_ps.size
     done = finish >= 0
     good = (
         done
@@ -131,8 +145,14 @@ def run_pool(
     kept = None
     if keep:
         tpot = (finish - first).astype(np.float64) * 1e-12 / np.maximum(steps, 1)
-        kept = Latencies(workload[done], ttft[done].astype(np.float64) * 1e-12, tpot[done])
-    classes = deadlines.ttft_ps.size
+        kept = Latencies(
+            workload=workload[done],
+            ttft_s=ttft[done].astype(np.float64) * 1e-12,
+            tpot_s=tpot[done],
+            decode_steps=steps[done],
+            parts=parts_of(records, np.flatnonzero(done) + counted.start),
+            refused=np.bincount(workload[~done], minlength=classes),
+        )
     span_ps = max(int(records.finish_ps.max(initial=0)), 1)
     return PoolRun(
         offered=np.bincount(workload, minlength=classes),

@@ -69,7 +69,7 @@ def test_every_verb_has_help(verb, capsys):
     assert main([verb, "--help"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"Usage: planner {verb} ")
-    assert "--json" in out or verb == "new"
+    assert "--json" in out
     assert err == ""
 
 
@@ -150,6 +150,13 @@ def test_explain_reads_a_plan(plan_file, capsys):
     assert capsys.readouterr().err.startswith("--why-not tpu: no template has it; ")
 
 
+def test_a_plan_that_is_not_there_is_told(capsys):
+    assert main(["explain", "none.json"]) == 2
+    assert capsys.readouterr().err == "none.json: no such file\n"
+    assert main(["compare", "none.json", TWO]) == 2
+    assert capsys.readouterr().err.startswith("none.json: no such file; name a plan, or write")
+
+
 def test_explain_says_why_there_is_no_fleet(tmp_path, capsys):
     path = tmp_path / "plan.json"
     path.write_text(dump_json(infeasible()))
@@ -159,7 +166,14 @@ def test_explain_says_why_there_is_no_fleet(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("content", "mistake"),
-    [("{", "not JSON"), ("[]", "is this a plan?"), ("{}", "is this a plan?"), ("\xff", "not JSON")],
+    [
+        ("{", "not JSON"),
+        ("[]", "is this a plan?"),
+        ("{}", "is this a plan?"),
+        ("\xff", "not JSON"),
+        ('{"seed": NaN}', "NaN is no number"),
+        ("[" * 100_000, "not JSON"),
+    ],
 )
 def test_what_is_no_plan_is_told_in_one_line(content, mistake, tmp_path, capsys):
     path = tmp_path / "plan.json"

@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 from planner.kernels import COMPILED
 from planner.simulation.capacity import falling_root, margin_at, precise_capacity
 from planner.simulation.draw import Draws
+from planner.simulation.effort import RunSize
 from planner.simulation.fleet import FleetPool, sample_fleet
 from planner.simulation.pool import run_pool
 from tests.problems import affine_law, fixed, setup, spread, study
@@ -34,8 +35,7 @@ def covered(problem, pool, rate_rps, truth, *, requests, replications):
         sample = sample_fleet(
             fresh,
             [FleetPool(pool, (rate_rps,))],
-            requests=requests,
-            replications=replications,
+            RunSize(requests, replications, requests),
             stream=0,
         )
         interval = sample.intervals()[0]

@@ -7,6 +7,7 @@ import pytest
 
 from planner.kernels import COMPILED
 from planner.simulation.capacity import coarse_capacity, precise_capacity
+from planner.simulation.effort import Effort, RunSize
 from planner.simulation.fleet import FleetPool, judge_fleet, sample_fleet
 from planner.simulation.goodput import goodput_curve
 from planner.simulation.pool import run_pool
@@ -72,15 +73,18 @@ def test_overload_is_never_averaged_into_a_capacity(name):
     assert found.capacity_rps.value == pytest.approx(capacity, rel=0.015)
 
 
+def effort(requests: int, replications: int, limit: int) -> Effort:
+    size = RunSize(requests, replications, requests)
+    return Effort(requests, size, size, limit, requests, replications)
+
+
 def test_a_growing_backlog_breaks_a_promise_that_the_run_still_kept():
     pool, lengths, capacity = SYSTEMS["slot"]
     problem = study(lengths, ttft_ms=(1e9,), tpot_ms=(1e9,), promise=(0.9,))
     judged = judge_fleet(
         problem,
         [FleetPool(pool, (1.1 * capacity,))],
-        requests=5_000,
-        limit=10_000,
-        replications=3,
+        effort=effort(5_000, 3, 10_000),
         stream=0,
     )
     assert judged.intervals[0].value == 1.0
@@ -92,9 +96,9 @@ def test_a_run_lengthens_until_the_interval_is_as_narrow_as_wanted():
     pool, lengths, capacity = SYSTEMS["slot"]
     problem = study(lengths, ttft_ms=(80.0,), tpot_ms=(1e9,), promise=(0.5,))
     pools = [FleetPool(pool, (0.7 * capacity,))]
-    common = {"requests": 5_000, "limit": 80_000, "replications": 4, "stream": 0}
-    early = judge_fleet(problem, pools, **common)
-    narrow = judge_fleet(problem, pools, **common, half_width=0.006)
+    run = effort(5_000, 4, 80_000)
+    early = judge_fleet(problem, pools, effort=run, stream=0)
+    narrow = judge_fleet(problem, pools, effort=run, stream=0, half_width=0.006)
     assert early.verdict == narrow.verdict == "kept"
     assert early.intervals[0].half_width > 0.006
     assert narrow.intervals[0].half_width <= 0.006
@@ -126,5 +130,5 @@ def test_pools_of_a_fleet_are_never_run_too_short():
     problem = study(spread(100, 5, 0.5), ttft_ms=(1e9,), tpot_ms=(1e9,), promise=(0.5,))
     small = FleetPool(one_slot(1), (0.001,))
     large = FleetPool(one_slot(1), (1.0,))
-    sample = sample_fleet(problem, [small, large], requests=5_000, replications=2, stream=0)
+    sample = sample_fleet(problem, [small, large], RunSize(5_000, 2, 5_000), stream=0)
     assert sample.runs[0][0].offered[0] > 4_000
