@@ -99,12 +99,17 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
         reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
         return infeasible_plan(answer, "infeasible", reasons, left_out)
     refinement = Refinement(problem, study, answer.effort, clock, tell)
-    refinement.measure_all(screened)
+    refined: Refined | None
     try:
+        refinement.measure_all(screened)
         refined = refinement.run()
     except NoFleetError as error:
         return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
-    return _finish(answer, refined, screened, left_out, clock, tell)
+    except (LimitReachedError, KeyboardInterrupt):
+        refined = refinement.hasty()
+        if refined is None:
+            raise
+    return _finish(answer, refined, screened, left_out, tell)
 
 
 def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
@@ -137,7 +142,6 @@ def _finish(
     refined: Refined,
     screened: list[Screened],
     left_out: list[Removed],
-    clock: Clock,
     tell: Teller,
 ) -> FleetPlan:
     shown = refined.best or refined.last

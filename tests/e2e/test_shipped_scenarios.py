@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from planner.data import shipped
+from planner.errors import LimitReachedError
 from planner.fleet import FleetPlan
 from planner.kernels import COMPILED
 from planner.planning import plan_scenario, simulate_plan
+from planner.planning.refine import Refinement
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
 from planner.spec import dump_json
@@ -240,3 +242,23 @@ def test_a_plan_is_simulated_from_another_folder_whatever_its_name(tmp_path, mon
     again = FleetPlan.model_validate_json(dump_json(plan))
     (result,) = simulate_plan(again, effort=EFFORT)
     assert result.verdict == "kept"
+
+
+def test_time_that_ends_while_measuring_still_gives_a_plan_that_says_so(monkeypatch):
+    """The clock runs out at the fifth template: the first four make a fleet, proven or not."""
+    measured = []
+
+    def measure(self, j, source, size, guess_rps, effort):
+        if len(measured) == 4:
+            raise LimitReachedError("over")
+        measured.append(j)
+        original(self, j, source, size, guess_rps, effort)
+
+    original = Refinement._measure
+    monkeypatch.setattr(Refinement, "_measure", measure)
+    loaded = load_scenario(shipped("scenarios") / "chat-70b.yaml")
+    plan = plan_scenario(loaded, effort=EFFORT)
+    assert plan.status == "feasible"
+    assert {pool.id for pool in plan.pools} <= set(measured)
+    assert plan.evidence.verified == all(w.verdict == "kept" for w in plan.workloads)
+    assert any("a limit ended the search" in note for note in plan.evidence.notes)
