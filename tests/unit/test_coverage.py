@@ -22,6 +22,9 @@ from tests.problems import affine_law, fixed, setup, spread, study
 from tests.queues import md1_wait_cdf, one_slot
 
 TRIALS = 200 if COMPILED else 40
+LEAST, MOST = (0.90, 0.98) if COMPILED else (0.85, 1.0)
+"""Bounds of the share of intervals that hold the truth. Of 40 that hold it with probability 0.95
+all do in every eighth series, and fewer than 34 in one of a hundred."""
 SERVICE_MS, LOAD = 20.0, 0.7
 BATCHING = setup(affine_law(6, 25, 2048, context_ps=49_000), 64)
 LENGTHS = spread(400, 40, 0.8)
@@ -62,7 +65,7 @@ def test_one_slot_with_constant_service_against_the_closed_form(target):
         requests=12_000 if COMPILED else 5_000,
         replications=8 if COMPILED else 4,
     )
-    assert 0.90 <= share <= 0.98
+    assert LEAST <= share <= MOST
 
 
 BATCHING_CASES = [(0.9, 100.0, 19.5), (0.99, 110.0, 22.0)] if COMPILED else [(0.9, 100.0, 19.5)]
@@ -86,7 +89,7 @@ def test_batching_at_its_capacity_against_a_long_run(target, ttft_ms, tpot_ms):
         requests=12_000 if COMPILED else 5_000,
         replications=8 if COMPILED else 4,
     )
-    assert 0.90 <= share <= 0.98
+    assert LEAST <= share <= MOST
 
 
 def test_capacity_of_one_slot_against_the_closed_form():
