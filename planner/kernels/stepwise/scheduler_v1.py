@@ -94,7 +94,7 @@ def _next(state: EngineState) -> Request | None:
 
 def _is_hopeless(state: EngineState, request: Request, now: int) -> bool:
     """Tell whether even an empty engine would miss the first-token deadline from now."""
-    fresh = not (request.outputs or request.computed or request.remote)
+    fresh = not (request.outputs or request.computed or request.remote or request.loaded)
     deadline = request.job.deadline
     if state.options.policy != "deadline" or deadline is None or not fresh:
         return False

@@ -246,7 +246,7 @@ class Engine {
 
   // First tick at which even an empty engine would miss the deadline; kNever: never.
   i64 hopeless_from(const Request& it) {
-    const bool fresh = it.outputs == 0 && it.computed == 0 && !it.remote;
+    const bool fresh = it.outputs == 0 && it.computed == 0 && !it.remote && !it.loaded;
     if (options_.policy != Policy::kDeadline || it.deadline == kNever || !fresh) return kNever;
     return it.deadline - alone(it.tokens()) + 1;
   }
