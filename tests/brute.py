@@ -20,6 +20,7 @@ class Best:
     min_cost: float | None = None
     max_goodput: float | None = None
     max_goodput_per_usd: float | None = None
+    cost_of_max_goodput: float | None = None
 
 
 def fleets(data: Instance) -> Iterator[tuple[int, ...]]:
@@ -58,14 +59,18 @@ def goodput_of(data: Instance, n: tuple[int, ...]) -> float | None:
     # Idle time is what the weights of a template leave of its units.
     member = np.array([[float(j == of) for of, _ in points] for j in data.J])
     share = load / demand[:, None]
+    rows = np.vstack([member, -goodput / demand[:, None], share, -share])
+    scale = abs(rows).max(axis=0)  # each weight is counted in its largest share, whatever its rates
+    gain = (worth @ goodput) / scale
+    unit = gain.max() or 1.0
     result = linprog(
-        -(worth @ goodput),
-        A_ub=np.vstack([member, -goodput / demand[:, None], share, -share]),
+        -gain / unit,
+        A_ub=rows / scale,
         b_ub=np.concatenate([n, -promise, np.ones(len(data.W)), shed - 1]),
         bounds=(0, None),
         method="highs",
     )
-    return -float(result.fun) if result.status == 0 else None
+    return -float(result.fun) * unit if result.status == 0 else None
 
 
 def brute_force(data: Instance) -> Best:
@@ -77,4 +82,8 @@ def brute_force(data: Instance) -> Best:
             costs.append(cost)
             goodputs.append(goodput)
             ratios.append(goodput / cost if cost else 0.0)
-    return Best(min(costs), max(goodputs), max(ratios)) if costs else Best()
+    if not costs:
+        return Best()
+    most = max(goodputs)
+    full = [c for c, g in zip(costs, goodputs, strict=True) if g >= most * (1 - 1e-9)]
+    return Best(min(costs), most, max(ratios), min(full))

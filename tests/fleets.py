@@ -58,9 +58,8 @@ def random_law(draw: Draw) -> StepLaw:
     knots = ((1, draw(50, 900)), (8, draw(500, 1500)), (64, draw(1000, 9000)))
     if kind == 1:
         return StepLaw(knots, draw(0, 3), draw(0, 9), draw(0, 40), draw(0, 9), draw(0, 4))
-    if kind == 2:  # like a law in picoseconds with binary digits after the point
-        knots = tuple((n, t << 16) for n, t in knots)
-        return StepLaw(knots, draw(0, 90_000), draw(0, 5) << 16, draw(0, 3) << 16, 0, 16)
+    if kind == 2:  # like a law in picoseconds whose attention term has digits after the point
+        return StepLaw(knots, draw(0, 90_000), draw(0, 5), draw(0, 3), 0, 16)
     # steps of no length, and coefficients that fall
     return StepLaw(knots, draw(-2, 2), draw(-3, 9), draw(-9, 9), draw(-3, 3), draw(4, 11))
 

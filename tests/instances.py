@@ -1,6 +1,10 @@
-"""Tiny instances with answers worked out by hand."""
+"""Tiny instances with answers worked out by hand, and large ones drawn at random."""
+
+import numpy as np
 
 from planner.milp import Instance
+
+SHARES = (0.25, 0.5, 0.75, 0.9, 1.0)
 
 
 def two_by_two(**changes: object) -> Instance:
@@ -42,3 +46,45 @@ def two_by_two(**changes: object) -> Instance:
         "usd_per_hour": {"small": 1.0, "big": 10.0},
     }
     return Instance(**(data | changes))  # type: ignore[arg-type]
+
+
+def fleet_problem(
+    demand: float = 1.0,
+    templates: int = 250,
+    workloads: int = 20,
+    accelerators: int = 5,
+    seed: int = 7,
+) -> Instance:
+    """Templates of 1 to 8 devices that serve 1 to 3 workloads in a fixed mix, at five loads."""
+    rng = np.random.default_rng(seed)
+    w_ids = tuple(f"w{i}" for i in range(workloads))
+    j_ids = tuple(f"t{i}" for i in range(templates))
+    g_ids = tuple(f"g{i}" for i in range(accelerators))
+    speed = {g: float(rng.uniform(1, 6)) for g in g_ids}
+    price = {g: speed[g] * float(rng.uniform(0.8, 1.2)) for g in g_ids}
+    load, goodput, devices, of = {}, {}, {}, {}
+    for i, j in enumerate(j_ids):
+        of[j], devices[j] = str(rng.choice(g_ids)), int(2 ** rng.integers(0, 4))
+        mix = rng.choice(workloads, size=rng.integers(1, 4), replace=False)
+        mix = np.unique(np.append(mix[1:], i % workloads))  # every workload is served
+        weight = rng.dirichlet(np.ones(len(mix)))
+        capacity_rps = speed[of[j]] * devices[j] ** 0.9 * float(rng.uniform(0.7, 1.0))
+        for o, share in enumerate(SHARES):
+            for w, part in zip(mix, weight, strict=True):
+                rate = capacity_rps * share * float(part)
+                load[j, str(o), w_ids[w]] = rate
+                goodput[j, str(o), w_ids[w]] = rate * (1 - 0.08 * share**6)
+    return Instance(
+        W=w_ids,
+        J=j_ids,
+        G=g_ids,
+        O={j: tuple(str(o) for o in range(len(SHARES))) for j in j_ids},
+        demand_rps={w: float(rng.uniform(20, 400)) * demand for w in w_ids},
+        promise=dict.fromkeys(w_ids, 0.95),
+        load_rps=load,
+        goodput_rps=goodput,
+        devices=devices,
+        accelerator_of=of,
+        usd_per_hour={j: price[of[j]] * devices[j] for j in j_ids},
+        stock={g: int(600 * demand) for g in g_ids},
+    )

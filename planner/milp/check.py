@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 INTEGRALITY: Final = 1e-5
 """Farthest that a column of whole numbers may lie from one."""
+BOUND: Final = 1e-5
+"""Most by which an answer may seem to beat its bound, as a share of the objective's terms."""
 GAP_FLOOR: Final = 1e-6
 """A gap below this is none: tolerances on rows move the objective by as much."""
 
@@ -66,14 +68,19 @@ def check_rows(program: Program, x: Floats, solver: str, tolerance: float) -> No
         )
 
 
-def check_bound(program: Program, objective: float, bound: float, solver: str) -> None:
+def check_bound(program: Program, x: Floats, bound: float, solver: str) -> None:
     """Refuse a proof that contradicts the answer.
+
+    An objective such as G - theta C is a small difference of large sums, so the tolerance is a
+    share of the sum of its terms' sizes.
 
     Raises:
         SolverError: The answer is better than its own proven bound.
     """
+    objective = program.objective(x)
+    size = float(np.abs(program.cost) @ np.abs(x))
     better = objective - bound if program.maximise else bound - objective
-    if better > 1e-5 * max(abs(objective), abs(bound)) + 1e-12:
+    if better > BOUND * size:
         raise SolverError(
             f"{solver} found {objective:.9g} beyond the proven bound {bound:.9g}: one of them is "
             "wrong"

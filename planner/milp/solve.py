@@ -10,7 +10,7 @@ import numpy as np
 import pulp
 
 from planner.errors import InfeasibleError, InputError, LimitReachedError, SolverError, nearest
-from planner.milp import highs
+from planner.milp import highs, narrow
 from planner.milp.check import check_bound, check_integers, check_rows
 from planner.milp.highs import Answer, Settings
 
@@ -64,7 +64,7 @@ def solve(
     """
     name = solver if isinstance(solver, str) else solver.name
     if isinstance(solver, str) and solver.lower() == "highs":
-        answer = highs.run(program, settings, start)
+        answer = narrow.run(model, program, settings, start)
     else:
         answer = _ask_pulp(model, program, settings, solver)
     if answer.status == "infeasible":
@@ -78,7 +78,7 @@ def solve(
     check_integers(program, answer.x, name)
     check_rows(program, answer.x, name, RAW)
     bound = answer.bound if answer.bound is not None else _own_bound(program, settings)
-    check_bound(program, program.objective(answer.x), bound, name)
+    check_bound(program, answer.x, bound, name)
     return Solution(settle(model, answer.x, name), bound, answer.status)
 
 
@@ -94,9 +94,10 @@ def settle(model: Model, x: Floats, solver: str) -> Floats:
     rounded = np.where(model.program.integer, np.round(x), x)
     fixed = model.goodput_program().with_integers_at(rounded)
     answer = highs.run(fixed, Settings(feasibility=1e-6))
-    if answer.x is None:
-        raise SolverError(f"{solver} called its answer a plan, but its whole units cannot keep it")
-    settled = np.where(model.program.integer, rounded, np.maximum(answer.x, model.program.lower))
+    # Where rows are tight to the last digit, the linear program may find no room: then the
+    # weights stay as they came, and the check below decides.
+    weights = rounded if answer.x is None else answer.x
+    settled = np.where(model.program.integer, rounded, np.maximum(weights, model.program.lower))
     check_rows(model.program, settled, solver, FINE)
     return settled
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,7 +86,7 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
-    groups, barriers = templates_of(problem, study, builds)
+    groups, barriers = templates_of(problem, study, builds, clock.check)
     left_out += [barrier.removed for barrier in barriers]
     unserved = _unserved(problem, groups)
     if unserved:
@@ -122,9 +123,10 @@ def _screen(
     kept: list[Screened] = []
     removed: list[Removed] = []
     for _, templates in sorted(groups.items()):
-        clock.check()
         tell(f"screening {len(templates)} templates for {templates[0].label}", 0.05)
-        best, rest = screen(answer.study, templates, tpot_s, problem.policies.router, answer.effort)
+        best, rest = screen(
+            answer.study, templates, tpot_s, problem.policies.router, answer.effort, clock.check
+        )
         kept += best
         removed += rest
     return kept, removed
@@ -142,5 +144,10 @@ def _finish(
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out)
     tell("sweeping the demand", 0.95)
-    sweep = sweep_demand(answer.study, shown.fleet, answer.problem.policies.router, answer.effort)
-    return plan_document(answer, refined, shown, sweep, screened, left_out)
+    router = answer.problem.policies.router
+    try:
+        sweep = sweep_demand(answer.study, shown.fleet, router, answer.effort)
+        return plan_document(answer, refined, shown, sweep, screened, left_out)
+    except KeyboardInterrupt:  # the plan is there: it must not be lost for its last table
+        stopped = replace(refined, ended_early=True)
+        return plan_document(answer, stopped, shown, (), screened, left_out)

@@ -55,12 +55,18 @@ class Answer:
 
 
 def effective_scenario(answer: Answer) -> EffectiveScenario:
-    """Return the scenario as it was answered, each value with its origin."""
+    """Return the scenario as it was answered, each value with its origin.
+
+    Files beside the scenario are named from the working folder: the plan lies elsewhere.
+    """
     loaded = answer.loaded
-    return EffectiveScenario(
-        document=loaded.scenario.model_dump(mode="json", exclude_none=True),
-        origins=loaded.origins(),
-    )
+    document = loaded.scenario.model_dump(mode="json", exclude_none=True)
+    for workload in document["workloads"]:
+        lengths = workload["lengths"]
+        for form in ("trace", "histogram"):
+            if (loaded.folder / lengths.get(form, "")).is_file():
+                lengths[form] = str(loaded.folder / lengths[form])
+    return EffectiveScenario(document=document, origins=loaded.origins())
 
 
 def plan_document(
@@ -95,7 +101,7 @@ def plan_document(
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,
-            seeds=tuple(range(answer.effort.verify_replications)),
+            seeds=tuple(range(answer.effort.verify.replications)),
             requests=answer.study.meter.requests,
             one_less=_one_less(answer, shown),
             demand_sweep=tuple(

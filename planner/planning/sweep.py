@@ -31,8 +31,7 @@ def sweep_demand(
             sample_fleet(
                 study,
                 pools,
-                requests=effort.verify_requests,
-                replications=effort.verify_replications,
+                effort.verify,
                 stream=SWEEPING,
                 multiple=multiple,
             ),

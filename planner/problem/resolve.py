@@ -112,7 +112,9 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
         try:
             lengths = _lengths(loaded, catalogue, workload.lengths)
         except InputError as error:
-            mistakes.append((loaded.at(*at, "lengths"), f"workloads.{i}.lengths: {error}"))
+            form = "trace" if workload.lengths.trace is not None else "histogram"
+            place = loaded.at(*at, "lengths", form)
+            mistakes.append((place, f"workloads.{i}.lengths.{form}: {error}"))
             continue
         if llm is None:
             continue
@@ -184,7 +186,7 @@ def _marginal(marginal: Marginal) -> LengthMarginal:
 
 
 def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -> Iterator[Supply]:
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for i, offer in enumerate(loaded.scenario.accelerators):
         place = loaded.at("accelerators", i, "id")
         accelerator = catalogue.find_accelerator(offer.id)
@@ -193,9 +195,9 @@ def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) 
             mistakes.append((place, f"accelerators.{i}.id: {why}"))
             continue
         if accelerator.id in seen:
-            what = f"{offer.id!r} is {accelerator.id}, which is listed already; keep one"
+            what = f"{offer.id!r} and {seen[accelerator.id]!r} are the same accelerator; keep one"
             mistakes.append((place, f"accelerators.{i}.id: {what}"))
-        seen.add(accelerator.id)
+        seen.setdefault(accelerator.id, offer.id)
         try:
             price, source, term = price_of(offer, accelerator.id, catalogue)
         except PriceError as error:

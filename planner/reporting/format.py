@@ -69,11 +69,21 @@ def share(value: float | None, digits: int = 1) -> str:
     """Write a share in per cent: ``95.3 %``; never rounds a miss up to 100 % or down to 0 %."""
     if value is None:
         return NONE
-    text = f"{100 * value:.{digits}f}"
-    while digits < 6 and ((float(text) == 100 and value != 1) or (float(text) == 0 and value != 0)):
+    return f"{100 * value:.{_telling(value, digits)}f} %"
+
+
+def share_interval(value: float, low: float, high: float) -> str:
+    """Write an estimate with its interval: ``96.4 % (96.1–96.7)``, all to the same digits."""
+    digits = max(_telling(x, 1) for x in (value, low, high))
+    ends = "–".join(f"{100 * x:.{digits}f}" for x in (low, high))
+    return f"{100 * value:.{digits}f} % ({ends})"
+
+
+def _telling(value: float, digits: int) -> int:
+    """Return how many decimals keep a share apart from none and from all; at most four."""
+    while digits < 4 and round(100 * value, digits) in (0, 100) and value not in (0, 1):
         digits += 1
-        text = f"{100 * value:.{digits}f}"
-    return f"{text} %"
+    return digits
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

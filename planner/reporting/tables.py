@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from planner.reporting.format import NONE, amount, count, rate, seconds, share, usd
+from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
 from planner.units import TIME
 
@@ -14,10 +14,19 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from planner.fleet import FleetPlan, Interval, Pool, Rejected, WorkloadResult
+    from planner.fleet import (
+        Decision,
+        FleetPlan,
+        Infeasibility,
+        Interval,
+        OneLess,
+        Pool,
+        Rejected,
+        WorkloadResult,
+    )
 
 HOURS_PER_MONTH: Final = 730
-SHOWN_PER_ACCELERATOR: Final = 3
+SHOWN_PER_ACCELERATOR: Final = 2
 """Rejected templates in the table; ``planner explain`` has them all."""
 
 
@@ -39,8 +48,7 @@ def workload_table(results: Sequence[WorkloadResult]) -> Table:
 
 def interval(estimate: Interval) -> str:
     """Write an estimate with its 95 % interval: ``96.4 % (96.1–96.7)``."""
-    low, high = (f"{100 * x:.1f}" for x in (estimate.low, estimate.high))
-    return f"{share(estimate.value)} ({low}–{high})"
+    return share_interval(estimate.value, estimate.low, estimate.high)
 
 
 def _no_fleet(plan: FleetPlan) -> Iterator[RenderableType]:
@@ -51,11 +59,7 @@ def _no_fleet(plan: FleetPlan) -> Iterator[RenderableType]:
         yield plain(f"{name}: a limit ended the work before any plan was found.", style="bold")
     if plan.infeasibility:
         yield heading("What stands in the way")
-        yield lines(
-            f"{x.limit}: needs {x.needs}, has {x.has}; the best that can be reached is "
-            f"{x.fastest_reachable}"
-            for x in plan.infeasibility
-        )
+        yield lines(stands_in_the_way(x) for x in plan.infeasibility)
         yield heading("What would mend it, each alone")
         yield lines(x.remedy for x in plan.infeasibility)
     yield from _why_not(plan)
@@ -77,7 +81,7 @@ def _answer(plan: FleetPlan) -> Iterator[RenderableType]:
         )
     )
     yield heading("Pools")
-    headers = ("pool", ">replicas", "each", "policy", ">load", ">busy")
+    headers = ("", ">load", ">capacity", ">busy")
     yield grid(headers, [_pool_row(pool) for pool in plan.pools])
 
 
@@ -91,17 +95,19 @@ def _accelerators(plan: FleetPlan) -> dict[str, int]:
 def _pool_row(pool: Pool) -> tuple[str, ...]:
     degrees = ((pool.tp_degree, "tp"), (pool.pp_degree, "pp"), (pool.ep_degree, "ep"))
     shown = [f"{name}{n}" for n, name in (*degrees, (pool.dp_degree, "dp")) if n > 1]
-    each = f"{pool.accelerator} {' '.join(shown) or 'tp1'}, {pool.model} {pool.precision}"
+    built = f"{pool.replicas} × {pool.accelerator} {' '.join(shown) or 'tp1'}"
     if pool.role != "colocated":
-        each += f", {pool.role}"
+        built += f" {pool.role}"
     policy = (
-        f"{pool.router}, max_num_seqs {pool.max_num_seqs}, "
-        f"max_num_batched_tokens {pool.max_num_batched_tokens}"
+        f"max_num_seqs {pool.max_num_seqs}, max_num_batched_tokens {pool.max_num_batched_tokens}, "
+        f"{pool.router}"
     )
     if pool.admission_limit_rps is not None:
         policy += f", admits {rate(pool.admission_limit_rps)}"
-    load = rate(pool.offered_rps)
-    return (pool.id, str(pool.replicas), each, policy, load, share(pool.busy_share, 0))
+    busy = NONE if pool.busy_share is None else f"{100 * pool.busy_share:.0f} %"
+    what = f"{built}, {pool.model} {pool.precision}\n{policy}\npool {pool.id}"
+    capacity = rate(pool.replicas * pool.capacity_rps.value)
+    return (what, rate(pool.offered_rps), capacity, busy)
 
 
 def _how_sure(plan: FleetPlan) -> str:
@@ -133,7 +139,19 @@ def _promises(plan: FleetPlan) -> Iterator[RenderableType]:
             values = (q.p50, q.p90, q.p95, q.p99, limit)
             rows.append((result.id, what, *map(seconds, values)))
     yield grid(("workload", "", ">p50", ">p90", ">p95", ">p99", ">deadline"), rows)
+    missed = [result for result in plan.workloads if result.misses is not None]
+    if missed:
+        yield heading("Missed deadlines by cause (share of the offered requests)")
+        yield lines(_misses(result) for result in missed)
     yield from _what_if_demand(plan)
+
+
+def _misses(result: WorkloadResult) -> str:
+    """Name the causes of a workload's misses, the largest first."""
+    causes = {} if result.misses is None else result.misses.model_dump()
+    shown = sorted(((c, x) for c, x in causes.items() if x > 0), key=lambda pair: -pair[1])
+    words = (f"{cause.replace('_', ' ')} {share(x, 2)}" for cause, x in shown)
+    return f"{result.id}: {', '.join(words) or 'none'}"
 
 
 def _workload_row(result: WorkloadResult) -> tuple[str, ...]:
@@ -164,9 +182,26 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
         names = [result.id for result in plan.workloads]
         headers = (">demand", *(f">{name}" for name in names))
         yield grid(headers, [(f"× {p.multiple:g}", *_cells(p.attainment, names)) for p in sweep])
-    for less in plan.evidence.one_less:
-        shown = ", ".join(f"{name} {interval(x)}" for name, x in less.attainment.items())
-        yield plain(f"\nOne unit less of {less.pool}: {shown}: {less.verdict}")
+    if plan.evidence.one_less:
+        yield heading("With one unit less")
+        yield lines(one_less(x) for x in plan.evidence.one_less)
+
+
+def stands_in_the_way(x: Infeasibility) -> str:
+    """Say in one sentence what is missing, the physical reason last if there is one."""
+    reason = f": {x.fastest_reachable}" if x.fastest_reachable else ""
+    return f"{x.limit}: has {x.has}, needs {x.needs}{reason}"
+
+
+def one_less(less: OneLess) -> str:
+    """Say what becomes of each workload when a pool loses a unit."""
+    shown = ", ".join(f"{name} {interval(x)}" for name, x in less.attainment.items())
+    return f"{less.pool}: {shown}: {less.verdict}"
+
+
+def decision(made: Decision) -> str:
+    """Write a decision as question, answer and reason."""
+    return f"{made.question.rstrip('?')}? {made.answer}: {made.because}"
 
 
 def _cells(attainment: Mapping[str, Interval], names: Sequence[str]) -> list[str]:
@@ -202,7 +237,7 @@ def _money(plan: FleetPlan) -> Iterator[RenderableType]:
 def _grounds(plan: FleetPlan) -> Iterator[RenderableType]:
     if plan.decisions:
         yield heading("Decisions")
-        yield lines(f"{x.question} {x.answer}: {x.because}" for x in plan.decisions)
+        yield lines(map(decision, plan.decisions))
     yield from _why_not(plan)
     yield heading("Where the step times come from")
     curves = {pool.curve.id: pool.curve for pool in plan.pools}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.reporting.format import NONE, amount, count, significant, usd
 from planner.reporting.layout import grid, heading, lines, plain
-from planner.reporting.tables import interval
+from planner.reporting.tables import decision, one_less, stands_in_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,26 +25,18 @@ def why_tables(why: Why) -> tuple[RenderableType, ...]:
 def _sections(why: Why) -> Iterator[RenderableType]:
     if why.infeasibility:
         yield plain("No fleet keeps every promise.", style="bold")
-        yield lines(
-            f"{x.limit}: needs {x.needs}, has {x.has}; the best that can be reached is "
-            f"{x.fastest_reachable}. {x.remedy}"
-            for x in why.infeasibility
-        )
+        yield lines(f"{stands_in_the_way(x)}. {x.remedy}" for x in why.infeasibility)
     if why.chosen:
         yield plain(f"{why.question} is in the plan: {', '.join(why.chosen)}", style="bold")
     if why.decisions:
         yield heading("Decisions")
-        yield lines(f"{x.question} {x.answer}: {x.because}" for x in why.decisions)
+        yield lines(map(decision, why.decisions))
     if why.tight_limits:
         yield heading("Tight limits")
         yield lines(_limit(x) for x in why.tight_limits)
     if why.one_less:
         yield heading("With one unit less")
-        yield lines(
-            f"{x.pool}: {', '.join(f'{k} {interval(v)}' for k, v in x.attainment.items())}: "
-            f"{x.verdict}"
-            for x in why.one_less
-        )
+        yield lines(map(one_less, why.one_less))
     if why.rejected:
         yield heading(f"Left out: {count(len(why.rejected), 'template')}")
         yield grid(

@@ -17,8 +17,8 @@ class PriceChoice(Spec):
     """Who sells, as the catalogue spells it."""
     region: str | None = None
     """Where; needed if the provider's prices differ by region."""
-    term: str = "on_demand"
-    """``on_demand``, ``reserved_1y``, ``reserved_3y``, ``spot``, ..."""
+    term: str = "on-demand"
+    """``on-demand``, ``reserved-1y``, ``reserved-3y``, ``spot``, ..."""
 
 
 class AcceleratorOffer(Spec):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from planner.ids import Slug
@@ -14,8 +16,9 @@ from planner.units import RequestsPerSecond
 class Arrivals(Spec):
     """When requests come."""
 
-    poisson: RequestsPerSecond
-    """Independent arrivals at this mean rate: the offered load, served or not."""
+    poisson: Annotated[RequestsPerSecond, Field(ge=1e-6, le=1e9)]
+    """Independent arrivals at this mean rate: the offered load, served or not; from one request
+    in eleven days to a thousand million a second."""
 
 
 class Workload(Spec):

@@ -289,18 +289,19 @@ def differences(case: Case, result: Result) -> list[str]:
 def _request_differences(wanted: list[object], result: Result) -> Iterator[str]:
     """Compare requests by id, field by field."""
     by_id = {request["id"]: request for request in result["requests"]}
+    told = set()
     for i, request in enumerate(wanted):
         where = ("expected", "requests", i)
         key = request.get("id") if isinstance(request, dict) else None
         if not isinstance(request, dict) or not isinstance(key, int | str) or key not in by_id:
             yield f"{dotted(where)}: no request of the case has this id"
             continue
+        told.add(key)
         for name, value in request.items():
             if name in by_id[key]:
                 yield from _compare((*where, name), value, by_id[key][name])
             else:
                 yield f"{dotted((*where, name))}: is not something that this simulator tells"
-    told = {request.get("id") for request in wanted if isinstance(request, dict)}
     missing = [key for key in by_id if key not in told]
     if missing:
         yield f"expected.requests: says nothing about {len(missing)} of {len(by_id)} requests"

@@ -61,6 +61,8 @@ def longest_request(law: LengthLaw) -> int:
 
 def _lognormal(marginal: LengthMarginal, u: Floats) -> Floats:
     """Return lengths at probabilities ``u``; the mean is the marginal's, whatever its spread."""
+    if marginal.cv == 0:
+        return np.full_like(u, marginal.mean)
     sigma2 = math.log1p(marginal.cv * marginal.cv)
     mu = math.log(marginal.mean) - sigma2 / 2
     lengths: Floats = np.exp(mu + math.sqrt(sigma2) * ndtri(u))

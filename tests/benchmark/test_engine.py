@@ -32,9 +32,9 @@ pytestmark = pytest.mark.benchmark
 PS = 10**12
 SHIFT = 16
 LAW = StepLaw(  # that of test_kernel
-    ((0, 6_000_000_000 << SHIFT), (2048, (6_000_000_000 + 25_000_000 * 2048) << SHIFT)),
+    ((0, 6_000_000_000), (2048, 6_000_000_000 + 25_000_000 * 2048)),
     c_x=round(1e-9 * PS * 2**15),
-    c_k=49_000 << SHIFT,
+    c_k=49_000,
     shift=SHIFT,
 )
 ENGINE = EngineOptions(

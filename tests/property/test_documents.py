@@ -56,7 +56,7 @@ workloads = st.lists(
     unique_by=lambda w: w.id,
 ).map(tuple)
 prices = st.one_of(
-    st.fixed_dictionaries({"price": st.floats(0, 1e9)}),
+    st.fixed_dictionaries({"price": st.floats(1e-9, 1e9)}),
     st.fixed_dictionaries(
         {"price_from": st.builds(PriceChoice, provider=texts, region=st.none() | texts, term=texts)}
     ),

@@ -1,12 +1,13 @@
 """Laws of the choice: it equals brute force, and more to choose from never hurts."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 from planner.errors import InfeasibleError
-from planner.milp import Instance, NoFleetError, choose, shortfalls
+from planner.milp import Instance, NoFleetError, Shortfall, choose, shortfalls
 from planner.milp.objective import Objective
 from tests.brute import brute_force, goodput_of
 
@@ -22,35 +23,68 @@ def tiny(seed: int) -> Instance:
     def number(low: float, high: float) -> float:
         return float(rng.integers(low, high + 1)) if whole else float(rng.uniform(low, high))
 
-    W = ("chat", "code")[: rng.integers(1, 3)]
-    J = ("a", "b", "c")[: rng.integers(1, 4)]
-    G = ("g", "h")[: rng.integers(1, 3)]
-    O = {j: tuple("0123"[: rng.integers(1, 5)]) for j in J}  # noqa: E741
+    w_ids = ("chat", "code")[: rng.integers(1, 3)]
+    j_ids = ("a", "b", "c")[: rng.integers(1, 4)]
+    g_ids = ("g", "h")[: rng.integers(1, 3)]
+    points = {j: tuple("0123"[: rng.integers(1, 5)]) for j in j_ids}
     load, goodput = {}, {}
-    for j in J:
-        for o in O[j]:
-            for w in W:
+    for j in j_ids:
+        for o in points[j]:
+            for w in w_ids:
                 if rng.random() < 0.75:
                     load[j, o, w] = number(1, 6)
                     goodput[j, o, w] = min(number(0, 6), load[j, o, w])
     return Instance(
-        W=W,
-        J=J,
-        G=G,
-        O=O,
-        demand_rps={w: number(1, 10) for w in W},
-        promise={w: float(rng.choice([0.0, 0.25, 0.5, 0.75])) for w in W},
+        W=w_ids,
+        J=j_ids,
+        G=g_ids,
+        O=points,
+        demand_rps={w: number(1, 10) for w in w_ids},
+        promise={w: float(rng.choice([0.0, 0.25, 0.5, 0.75])) for w in w_ids},
         load_rps=load,
         goodput_rps=goodput,
-        devices={j: int(rng.integers(1, 3)) for j in J},
-        accelerator_of={j: str(rng.choice(G)) for j in J},
-        usd_per_hour={j: number(1, 5) for j in J},
-        stock={g: 6 // len(G) for g in G},
-        max_units={J[0]: 2} if rng.random() < 0.3 else {},
-        shed_limit={W[0]: 0.25} if rng.random() < 0.3 else {},
-        value={W[0]: 2.0} if rng.random() < 0.3 else {},
+        devices={j: int(rng.integers(1, 3)) for j in j_ids},
+        accelerator_of={j: str(rng.choice(g_ids)) for j in j_ids},
+        usd_per_hour={j: number(1, 5) for j in j_ids},
+        stock={g: 6 // len(g_ids) for g in g_ids},
+        max_units={j_ids[0]: 2} if rng.random() < 0.3 else {},
+        shed_limit={w_ids[0]: 0.25} if rng.random() < 0.3 else {},
+        value={w_ids[0]: 2.0} if rng.random() < 0.3 else {},
         budget_usd_per_hour=number(6, 20) if rng.random() < 0.3 else None,
     )
+
+
+def wild(seed: int) -> Instance:
+    """Such an instance with demands of 1e-5 to 1e7 req/s, and units up to 1e8 times a demand."""
+    data = tiny(seed)
+    rng = np.random.default_rng([seed, 1])
+    rate = {w: float(10 ** rng.uniform(-5, 6)) for w in data.W}
+    speed = {j: float(rng.choice([1.0, 1e3, 1e8])) for j in data.J}
+
+    def times(rates: Mapping[tuple[str, str, str], float]) -> dict[tuple[str, str, str], float]:
+        return {(j, o, w): r * rate[w] * speed[j] for (j, o, w), r in rates.items()}
+
+    return dataclasses.replace(
+        data,
+        demand_rps={w: d * rate[w] for w, d in data.demand_rps.items()},
+        load_rps=times(data.load_rps),
+        goodput_rps=times(data.goodput_rps),
+    )
+
+
+def test_the_choice_equals_brute_force_at_any_scale_of_the_numbers() -> None:
+    for seed in range(60):
+        data = wild(seed)
+        best = brute_force(data)
+        for objective in OBJECTIVES:
+            truth = getattr(best, objective)
+            if truth is None:
+                with pytest.raises(InfeasibleError):
+                    choose(data, objective, gap=0)
+                continue
+            choice = choose(data, objective, gap=0)
+            assert choice.objective == pytest.approx(truth, rel=2e-6), (seed, objective)
+            assert choice.status == "optimal", (seed, objective)
 
 
 @pytest.mark.parametrize("batch", range(10))
@@ -68,35 +102,49 @@ def test_the_choice_equals_brute_force(batch: int) -> None:
             assert choice.objective == pytest.approx(truth, rel=1e-6), (seed, objective)
             assert choice.bound == pytest.approx(truth, rel=2e-6), (seed, objective)
             assert choice.status == "optimal", (seed, objective)
+            if objective == "max_goodput":
+                assert choice.cost_usd_per_hour <= best.cost_of_max_goodput * (1 + 1e-9), seed
             n = tuple(choice.units.get(j, 0) for j in data.J)
             worth = sum(data.worth(w) * g for w, g in choice.goodput_rps.items())
             assert worth == pytest.approx(goodput_of(data, n), rel=1e-6), (seed, objective)
 
 
+def explained(seed: int) -> NoFleetError | None:
+    """Why there is no fleet; None if there is one."""
+    try:
+        choose(tiny(seed), "min_cost")
+    except NoFleetError as error:
+        return error
+    return None
+
+
 def test_granting_what_is_asked_for_makes_a_fleet_possible() -> None:
-    explained = 0
-    for seed in range(60):
+    reasons = {seed: explained(seed) for seed in range(60)}
+    for seed, error in reasons.items():
         data = tiny(seed)
-        try:
-            choose(data, "min_cost")
-        except NoFleetError as error:
-            if any(s.number == "C2" for s in error.together):
-                assert not error.alone
-                continue
-            explained += 1
-            assert choose(granted(data, *error.together), "min_cost").units
-            for alone in error.alone:
-                assert choose(granted(data, alone), "min_cost").units
-                almost = dataclasses.replace(alone, needs=0.02 * alone.limit + 0.98 * alone.needs)
-                if alone.unit not in ("accelerators", "units"):
-                    with pytest.raises(InfeasibleError):
-                        choose(granted(data, almost), "min_cost")
-        else:
+        if error is None:
             assert shortfalls(data) == ()
-    assert explained > 5
+        elif any(s.number == "C2" for s in error.together):
+            assert error.alone == ()  # no limit is in the way, so none helps
+        else:
+            assert choose(granted(data, *error.together), "min_cost").units
+    assert sum(bool(error and error.alone) for error in reasons.values()) > 5
 
 
-def granted(data: Instance, *asked: object) -> Instance:
+def test_what_one_limit_must_give_alone_is_enough_and_no_less_is() -> None:
+    for seed in range(60):
+        error = explained(seed)
+        for alone in error.alone if error else ():
+            assert choose(granted(tiny(seed), alone), "min_cost").units
+            if alone.unit in ("accelerators", "units"):
+                less = dataclasses.replace(alone, needs=alone.needs - 1)
+            else:
+                less = dataclasses.replace(alone, needs=0.02 * alone.limit + 0.98 * alone.needs)
+            with pytest.raises(NoFleetError):
+                choose(granted(tiny(seed), less), "min_cost")
+
+
+def granted(data: Instance, *asked: Shortfall) -> Instance:
     """The instance with limits moved to what was asked for, and a hair beyond."""
     fields = {"C3": "promise", "C5": "shed_limit", "C6": "stock", "C7": "max_units"}
     for one in asked:

@@ -53,11 +53,11 @@ def test_decode_steps_in_a_row_grow_with_their_context() -> None:
     assert (r.max_token_gap.tolist(), r.n_steps, r.makespan) == ([19], (5,), 84)
 
 
-def test_a_window_is_rounded_down_step_by_step() -> None:
-    # quarter ticks: L = 40, K costs 1: 40, then 45, 46, 47, 48 quarters, each rounded down
-    law = StepLaw(((0, 40),), c_k=1, shift=2)
+def test_only_the_attention_of_prefill_has_digits_after_the_point() -> None:
+    # 2X = 4 * 4 = 16 for the prompt, at 3/4 tick each: 12; L = 10 and K = 5, 6, 7, 8 are whole
+    law = StepLaw(((0, 10),), c_x=3, c_k=1, shift=2)
     r = simulate_fleet(traffic((0, 4, 5)), Colocated(ENGINE, law), token_times=True)
-    assert r.token_times.tolist() == [10, 21, 32, 43, 55]
+    assert r.token_times.tolist() == [22, 37, 53, 70, 88]
 
 
 def test_an_arrival_cuts_a_window_at_the_next_boundary() -> None:

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.reporting.format import NONE, amount, count, rate, seconds, share, significant, usd
+from planner.reporting.format import (
+    NONE,
+    amount,
+    count,
+    rate,
+    seconds,
+    share,
+    share_interval,
+    significant,
+    usd,
+)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +109,9 @@ def test_rate_and_count():
 )
 def test_whole_amounts_are_written_whole(value, text):
     assert amount(value) == text
+
+
+def test_an_interval_is_written_to_the_digits_that_keep_its_ends_apart_from_all():
+    assert share_interval(0.97, 0.965, 0.975) == "97.0 % (96.5–97.5)"
+    assert share_interval(0.9998, 0.9997, 0.9999) == "99.98 % (99.97–99.99)"
+    assert share_interval(1, 1, 1) == "100.0 % (100.0–100.0)"

@@ -148,6 +148,19 @@ def test_names_that_meet_are_refused() -> None:
         read(problem)
 
 
+def test_a_start_with_idle_units_is_not_called_optimal() -> None:
+    """Two big units suffice; HiGHS is handed three, the third idle, as a first incumbent."""
+    model = model_of(two_by_two(stock={"h100": 40, "a10": 0}, goodput_floor_rps=15.8))
+    program = model.cost_program()
+    at = {name: i for i, name in enumerate(program.columns)}
+    start = np.zeros(len(at))
+    start[at["n(big)"]], start[at["x(big,mix)"]], start[at["x(big,idle)"]] = 3.0, 2.0, 1.0
+    answer = engine.run(program, Settings(gap=0.0), start)
+    assert answer.x is not None
+    assert program.objective(answer.x) == pytest.approx(20.0)
+    assert answer.bound == pytest.approx(20.0)
+
+
 def test_the_banner_stays_off_stdout(capfd: pytest.CaptureFixture[str]) -> None:
     choose(two_by_two(), "min_cost")
     assert capfd.readouterr().out == ""

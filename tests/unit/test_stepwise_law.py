@@ -35,10 +35,12 @@ def test_the_token_table_is_linear_between_knots_and_beyond_them(n, ticks):
     assert law.ticks(StepWork(tokens=n)) == ticks
 
 
-def test_every_term_counts_and_the_sum_is_rounded_down_once():
-    # (7 * 64 + 5 * 30 + 3 * 3 + 2 * 10 + 1) / 4 = 628 / 4
-    law = StepLaw(((0, 1),), c_x=7, c_k=5, c_n=3, c_c=2, shift=2)
-    assert law.ticks(mixed_step()) == 157
+def test_every_term_counts_and_that_of_attention_is_rounded_down():
+    # 1; 2X = 64: 7 * 64 / 32 = 14; 5 * 30; 3 * 3; 2 * 10
+    law = StepLaw(((0, 1),), c_x=7, c_k=5, c_n=3, c_c=2, shift=5)
+    assert law.ticks(mixed_step()) == 1 + 14 + 150 + 9 + 20
+    # 448 of 1024ths are less than a tick
+    assert StepLaw(((0, 1),), c_x=7, shift=10).ticks(mixed_step()) == 1
 
 
 def test_a_lone_prefill_takes_the_sum_of_its_chunks():

@@ -37,14 +37,14 @@ def test_the_answer_stands_first():
 def test_everything_that_was_asked_for_is_there():
     shown = words(text(plan_table(plan())))
     for part in (
-        "h100-sxm tp2",
+        "2 × h100-sxm tp2, llama-3.1-8b bf16 20.0 req/s 22.0 req/s 62 %",
         "max_num_seqs 256",
         "least_outstanding",
         "97.0 % (96.5–97.5) 95.0 % kept",
         "chat TTFT 80.0 ms 200 ms 310 ms 620 ms 500 ms",
         "chat TPOT 12.5 ms 19.0 ms 22.2 ms 29.1 ms 30.0 ms",
         "× 1.2 71.0 % (70.5–71.5)",
-        "One unit less of chat-h100: chat 41.2 % (40.7–41.7): broken",
+        "With one unit less chat-h100: chat 41.2 % (40.7–41.7): broken",
         "total $12.00 $8,760",
         "stock h100-sxm 4 4 $0.250 per hour",
         "l40s-tp1-s64 tpot 30 ms: one request alone takes 41 ms a token",
@@ -81,7 +81,9 @@ def test_an_extrapolated_curve_is_shouted():
 def test_the_physical_reason_comes_before_the_remedy():
     lines = text(plan_table(infeasible())).splitlines()
     assert lines[0] == "Hand made: no fleet keeps every promise."
-    reason = next(i for i, line in enumerate(lines) if "ttft of chat: needs 218 ms" in line)
+    reason = next(
+        i for i, line in enumerate(lines) if "ttft of chat: has 200 ms, needs 218 ms" in line
+    )
     remedy = next(i for i, line in enumerate(lines) if "set workloads.chat.slo.ttft" in line)
     assert reason < remedy
 
@@ -113,7 +115,7 @@ def test_rejected_templates_are_grouped_by_the_longest_id():
 
 def test_more_rejected_than_shown_are_counted():
     many = plan(rejected=[rejected(f"l40s-tp1-s{i}", "dearer") for i in range(10)])
-    assert "and 7 more: planner explain PLAN" in text(plan_table(many))
+    assert "and 8 more: planner explain PLAN" in text(plan_table(many))
 
 
 def test_why_shows_tight_limits_only():
@@ -144,7 +146,7 @@ def test_why_not_of_an_unknown_name_offers_the_nearest():
 
 def test_why_of_an_infeasible_plan_is_the_reason():
     shown = words(text(why_tables(explain_plan(infeasible()))))
-    assert shown.startswith("No fleet keeps every promise. ttft of chat: needs 218 ms")
+    assert shown.startswith("No fleet keeps every promise. ttft of chat: has 200 ms, needs 218 ms")
 
 
 def test_a_comparison_begins_with_the_verdict():

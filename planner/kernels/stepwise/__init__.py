@@ -17,6 +17,7 @@ from planner.kernels.stepwise.options import (
 from planner.kernels.stepwise.records import Outcome, Record
 from planner.kernels.stepwise.request import Job
 from planner.kernels.stepwise.run import StepLimitError, simulate
+from planner.kernels.stepwise.stages import Stages
 
 __all__ = [
     "Colocated",
@@ -27,6 +28,7 @@ __all__ = [
     "Outcome",
     "Record",
     "RouterOptions",
+    "Stages",
     "StepLaw",
     "StepLimitError",
     "StepWork",

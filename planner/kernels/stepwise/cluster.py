@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from planner.kernels.stepwise.records import Record
     from planner.kernels.stepwise.request import Job
     from planner.kernels.stepwise.router import Router
+    from planner.kernels.stepwise.stages import StageLedger
 
 
 class Cluster:
@@ -24,6 +25,7 @@ class Cluster:
         self.records = records
         self.requests: dict[int, Request] = {}
         self.touched: set[int] = set()
+        self.ledger: StageLedger | None = None
 
     def arrive(self, rank: int, job: Job, now: int) -> None:
         """Route an arrival, or refuse it if it could never be served."""
@@ -38,19 +40,18 @@ class Cluster:
         self.requests[rank] = request
         engine.state.waiting.add(request)
         self.touched.add(index)
+        if self.ledger:
+            self.ledger.arrived(rank, index, now)
 
     def complete(self, index: int, now: int) -> None:
         """Apply the oldest step of an engine."""
         engine = self.engines[index]
-        step, finished = engine.complete()
+        if self.ledger:
+            self.ledger.completed(engine.in_flight[0], engine.law)
         self.touched.add(index)
-        ended = set(map(id, finished))
-        for item in step.items:
-            request = item.request
-            if not item.samples or not (request.in_system or id(request) in ended):
-                continue
+        for request in engine.complete():
             self.sampled(request, index, now)
-            if id(request) in ended:
+            if not request.in_system:
                 self.ended(request, index, now)
 
     def sampled(self, request: Request, index: int, now: int) -> None:
@@ -83,6 +84,8 @@ class Cluster:
             for request in plan.oversized:
                 self.records[request.rank].fate = "failed"
             self.started_loads(index, plan.loads, now)
+            if self.ledger:
+                self.ledger.scheduled(engine, index, plan, now)
             if step is not None:
                 steps.append(step)
             elif engine.in_flight or not plan.preempted:
@@ -109,6 +112,7 @@ class Cluster:
             record.first_scheduled = request.first_scheduled
             record.preemptions = request.preemptions
             record.cached_tokens = max(0, request.cached_tokens)
+            record.stages = self.ledger.stages[rank] if self.ledger else None
 
 
 class LockStepCluster(Cluster):

@@ -39,6 +39,7 @@ class SplitCluster(Cluster):
         self.hop = setup.hop
         self.n_prefill = setup.n_prefill
         self.link = make_link(setup.link)
+        self.per_token, self.latency = setup.link.ticks_per_token, setup.link.latency
         self.decode_router = Router(setup.decode_router, decode)
         self.decode_requests: dict[int, Request] = {}
         self.hand_offs: list[tuple[int, int]] = []  # (tick, rank), in the order sent
@@ -57,6 +58,8 @@ class SplitCluster(Cluster):
         self.requests[rank] = request
         prefill.state.waiting.add(request)
         self.touched.add(index)
+        if self.ledger:
+            self.ledger.arrived(rank, index, now)
 
     def sampled(self, request: Request, index: int, now: int) -> None:
         """Pass a token on to the client, unless it is one that the prefill side drops."""
@@ -97,6 +100,9 @@ class SplitCluster(Cluster):
             record.kv_end = now
             self.engines[record.replica].release(self.requests[rank])
             self.touched.add(record.replica)
+            if self.ledger:
+                alone = transfer.tokens * self.per_token + self.latency
+                self.ledger.transferred(rank, alone, now)
             if self.pull:
                 self.decode_requests[rank].loaded = True
                 self.touched.add(self.n_prefill + record.decode_replica)
@@ -119,6 +125,8 @@ class SplitCluster(Cluster):
             self.decode_requests[rank] = request
             self.engines[self.n_prefill + index].state.waiting.add(request)
             self.touched.add(self.n_prefill + index)
+            if self.ledger:
+                self.ledger.handed_off(rank, self.n_prefill + index, now)
 
     def close(self) -> None:
         """Copy what the engines of both sides know of each request into its record."""

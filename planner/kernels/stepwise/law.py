@@ -42,17 +42,18 @@ class StepWork:
 class StepLaw:
     """The step law: ``L(n) + c_x * 2X + c_k * K + c_n * N + c_c * C``, in ticks.
 
-    Coefficients are whole numbers of ``2**-shift`` ticks, so that small ones keep their
-    digits; the sum of all terms is rounded down once. ``L`` is linear between its knots and
-    continues its first and last pieces beyond them; one knot is a constant.
+    Coefficients are whole ticks, but for ``c_x``, which may be far below one: it counts in
+    units of ``2**-shift`` ticks, and its term is rounded down. ``L`` is linear between its
+    knots, rounded down, and continues its first and last pieces beyond them; one knot is a
+    constant.
 
     Attributes:
-        knots: Pairs (n, L(n)) with n ascending; L in units of ``2**-shift`` ticks.
-        c_x: Per unit of 2X (token²).
+        knots: Pairs (n, L(n)) with n ascending.
+        c_x: Per unit of 2X (token²), times ``2**shift``.
         c_k: Per token of decode context.
         c_n: Per request scheduled.
         c_c: Per token of chunk context.
-        shift: Binary digits after the point.
+        shift: Binary digits after the point of ``c_x``.
     """
 
     knots: tuple[tuple[int, int], ...]
@@ -64,14 +65,14 @@ class StepLaw:
 
     def ticks(self, work: StepWork) -> int:
         """Return the length of a step, >= 0 ticks."""
-        scaled = (
+        total = (
             self._tokens(work.tokens)
-            + self.c_x * work.attention2
+            + (self.c_x * work.attention2 >> self.shift)
             + self.c_k * work.decode_context
             + self.c_n * work.requests
             + self.c_c * work.chunk_context
         )
-        return max(0, scaled >> self.shift)
+        return max(0, total)
 
     def alone(self, tokens: int, budget: int) -> int:
         """Return the ticks in which an empty engine prefills ``tokens``, ``budget`` a step."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from planner.kernels.stepwise.engine import Step
+    from planner.kernels.stepwise.stages import Stages
 
 Fate = Literal["unfinished", "finished", "rejected", "failed"]
 
@@ -33,6 +34,7 @@ class Record:
         kv_end: Its KV is complete on the decode side.
         decode_first_scheduled: Schedule of its first step on the decode side.
         token_times: When each token reached the client.
+        stages: Where its time went, if asked for.
     """
 
     arrival: int
@@ -51,14 +53,16 @@ class Record:
     kv_end: int = -1
     decode_first_scheduled: int = -1
     token_times: list[int] = field(default_factory=list)
+    stages: Stages | None = None
 
     def add_token(self, now: int) -> None:
         """Note that the next token reached the client at ``now``."""
-        if self.token_times:
-            self.max_token_gap = max(self.max_token_gap, now - self.token_times[-1])
-        else:
+        times = self.token_times
+        if not times:
             self.first_token = now
-        self.token_times.append(now)
+        elif now - times[-1] > self.max_token_gap:
+            self.max_token_gap = now - times[-1]
+        times.append(now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from planner.kernels.stepwise.engine import Engine
 from planner.kernels.stepwise.options import Colocated
 from planner.kernels.stepwise.records import Outcome, Record
 from planner.kernels.stepwise.router import Router
+from planner.kernels.stepwise.stages import StageLedger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ def simulate(
     setup: Colocated | Disaggregated,
     *,
     keep_steps: bool = False,
+    stages: bool = False,
     max_steps: int = DEFAULT_MAX_STEPS,
 ) -> Outcome:
     """Serve all jobs, one loop iteration per engine step, and tell what happened to each.
@@ -50,6 +52,7 @@ def simulate(
         jobs: What arrives, in ascending order of arrival; equal arrivals in the order given.
         setup: Engines, step laws, routers and link.
         keep_steps: Whether every step is returned.
+        stages: Whether each record says where the request's time went.
         max_steps: Steps after which to give up.
 
     Returns:
@@ -63,6 +66,8 @@ def simulate(
     """
     records = [Record(job.arrival) for job in jobs]
     cluster = _build(setup, records)
+    if stages:
+        cluster.ledger = StageLedger(len(cluster.engines))
     steps = _run(jobs, cluster, keep_steps, max_steps)
     cluster.close()
     return Outcome(

@@ -54,8 +54,8 @@ def _admit(state: EngineState, plan: StepPlan, budget: int) -> None:
     options, pool = state.options, state.pool
     while state.waiting and budget > 0 and len(state.running) < options.max_num_seqs:
         request = state.waiting.head()
-        need = pool.needed(request, request.tokens, [])
-        if need + state.watermark() > pool.free:
+        if pool.needed(request, request.tokens, []) + state.watermark() > pool.free:
+            plan.short_of_blocks = True
             return
         new = min(request.tokens, budget)
         state.running.append(state.waiting.pop())

@@ -25,8 +25,10 @@ def _prefill(state: EngineState, plan: StepPlan) -> None:
         if request.tokens > options.max_num_batched_tokens:
             plan.oversized.append(state.waiting.pop())
             continue
-        need = pool.needed(request, request.tokens, [])
-        if request.tokens > budget or need + state.watermark() > pool.free:
+        if request.tokens > budget:
+            return
+        if pool.needed(request, request.tokens, []) + state.watermark() > pool.free:
+            plan.short_of_blocks = True
             return
         state.running.append(state.waiting.pop())
         pool.take(request, request.tokens, [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.kernels.stepwise.blocks import BlockPool, CachingPool
 from planner.kernels.stepwise.waiting import WaitingQueue
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from planner.kernels.stepwise.request import Request
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduled:
+class Scheduled(NamedTuple):
     """A request's part of one step.
 
     Attributes:
@@ -43,6 +42,7 @@ class StepPlan:
         loads: Requests whose remote KV is read from now on, with the tokens to read.
         hopeless: Requests refused because their deadline can no longer be met.
         oversized: Requests dropped because no step of this engine can hold them any more.
+        short_of_blocks: Blocks were missing, for a running request or for the head of the queue.
     """
 
     items: list[Scheduled] = field(default_factory=list)
@@ -50,6 +50,7 @@ class StepPlan:
     loads: list[tuple[Request, int]] = field(default_factory=list)
     hopeless: list[Request] = field(default_factory=list)
     oversized: list[Request] = field(default_factory=list)
+    short_of_blocks: bool = False
 
 
 class EngineState:
@@ -84,11 +85,11 @@ class EngineState:
 
         Full blocks can be hit from here on, even within this step.
         """
-        after = request.computed + new
-        self.pool.name(request, min(after, request.tokens))
-        plan.items.append(
-            Scheduled(request, new, request.computed, request.decoding, new == request.missing)
-        )
+        before = request.computed
+        if self.options.prefix_caching:
+            self.pool.name(request, min(before + new, request.tokens))
+        samples = new == request.missing
+        plan.items.append(Scheduled(request, new, before, request.decoding, samples))
 
     def preempt(self, plan: StepPlan, request: Request) -> None:
         """Send a running request back to wait: blocks freed, outputs kept, all recomputed."""
@@ -99,6 +100,7 @@ class EngineState:
         request.preemptions += 1
         self.waiting.put_back(request)
         plan.preempted.append(request)
+        plan.short_of_blocks = True
 
     def settle(self, plan: StepPlan, now: int) -> None:
         """Move the requests of a step on, as if it were computed (vLLM does so, too)."""

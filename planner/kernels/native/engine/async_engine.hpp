@@ -30,11 +30,10 @@ inline bool can_skip_asynchronously(const Options& options) {
 
 class AsyncEngine final : public Engine {
  public:
-  AsyncEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns,
-              i64 longest_output)
+  AsyncEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns)
       : Engine(options, law, traffic, columns),
-        leaving_(std::min(options.max_num_seqs, traffic.count), longest_output + 2),
-        ending_(std::min(options.max_num_seqs, traffic.count), longest_output + 2),
+        leaving_(std::min(options.max_num_seqs, traffic.count)),
+        ending_(std::min(options.max_num_seqs, traffic.count)),
         growth_(options.block_size), gaps_(columns.token_times != nullptr) {}
 
   void enqueue(Request* it, i64 now, bool scheduled) override {
@@ -71,10 +70,10 @@ class AsyncEngine final : public Engine {
     work.tokens = work.requests = lazy_;
     work.decode_context = context_ + lazy_;
     add_items(&work);
-    const i64 first = law_.scaled(work);
+    const i64 first = law_.sum(work);
     const i64 start = flights_ ? std::max(now, flight_[0].end) : now;
     Flight& flight = flight_[flights_++];
-    flight.end = later(start, first > 0 ? first >> law_.shift : 0);
+    flight.end = later(start, std::max<i64>(0, first));
     ++steps_;
     ++scheduled_;
     grow_to(scheduled_);
@@ -160,8 +159,8 @@ class AsyncEngine final : public Engine {
     it->joined = scheduled_;
     it->finish_key = scheduled_ + it->target - sampled;
     it->leave_key = it->finish_key + (it->limit > it->target);
-    leaving_.add(it->leave_key, it->seat);
-    ending_.add(it->finish_key, it->seat);
+    leaving_.add(it->leave_key, scheduled_, it->seat);
+    ending_.add(it->finish_key, completed_, it->seat);
     growth_.join(it->offset);
     context_ += it->computed;
     ++lazy_;
@@ -330,16 +329,16 @@ class AsyncEngine final : public Engine {
   void open_window(i64 first, bool left) {
     const i64 slope = law_.c_k * lazy_;
     if (!flight_[0].items.empty() || !flight_[1].items.empty() || !plan_.preempted.empty()) return;
-    if (slope < 0 || (first >> law_.shift) < 1) return;
+    if (slope < 0 || first < 1) return;
     const bool waits = !waiting_.empty() || loaded_count_ > 0;
     if (left && waits) return;  // the budget grew
     // the next step to be scheduled; the one before it ends at flight_[1].end
     Work work;
     work.tokens = work.requests = lazy_;
     work.decode_context = context_ + lazy_;
-    const i64 next = law_.scaled(work);
-    if ((next >> law_.shift) < 1) return;
-    run_ = DecodeRun(next, slope, law_.shift);
+    const i64 next = law_.sum(work);
+    if (next < 1) return;
+    run_ = DecodeRun(next, slope);
     i64 steps = std::min(leaving_.distance(scheduled_), ending_.distance(completed_) - 1);
     if (steps < 1) return;
     steps = within_blocks(run_.within_64_bits(steps));

@@ -344,12 +344,12 @@ class Engine {
     return alone_ticks_[tokens] = law_.alone(tokens, options_.max_num_batched_tokens);
   }
 
-  // The last admitted, or the least important (first of equals).
+  // The last admitted, or the least important; equals go by rank, so that they cannot take turns.
   Request* choose_victim() const {
     if (options_.policy == Policy::kFcfs) return running_.last();
     Request* worst = running_.first();
     for (Request* it = worst->after; it; it = it->after)
-      if (ranks_before(*worst, *it)) worst = it;
+      if (ranks_before_by_rank(*worst, *it)) worst = it;
     return worst;
   }
 

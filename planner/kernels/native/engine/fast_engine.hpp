@@ -36,10 +36,9 @@ inline bool can_skip(const Options& options) {
 template <int kBlockSize>
 class FastEngine final : public Engine {
  public:
-  FastEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns,
-             i64 longest_output)
+  FastEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns)
       : Engine(options, law, traffic, columns),
-        calendar_(std::min(options.max_num_seqs, traffic.count), longest_output),
+        calendar_(std::min(options.max_num_seqs, traffic.count)),
         growth_(options.block_size), gaps_(columns.token_times != nullptr) {}
 
   void enqueue(Request* it, i64 now, bool scheduled) override {
@@ -137,7 +136,7 @@ class FastEngine final : public Engine {
     it->offset = it->computed - counter_;
     it->finish_key = counter_ + it->target - it->outputs;
     it->joined = counter_;
-    calendar_.add(it->finish_key, it->seat);
+    calendar_.add(it->finish_key, counter_, it->seat);
     growth_.join(it->offset);
     context_ += it->computed;
     ++decoding_;
@@ -246,13 +245,13 @@ class FastEngine final : public Engine {
     add_items(&work);
     start_ = now;
     steps_ahead_ = 1;
-    const i64 first = law_.scaled(work), slope = law_.c_k * decoding_;
-    if (!plan_.items.empty() || slope < 0 || (first >> law_.shift) < 1) {
-      last_duration_ = first > 0 ? first >> law_.shift : 0;
+    const i64 first = law_.sum(work), slope = law_.c_k * decoding_;
+    if (!plan_.items.empty() || slope < 0 || first < 1) {
+      last_duration_ = std::max<i64>(0, first);
       end_ = later(now, last_duration_);
       return;
     }
-    run_ = DecodeRun(first, slope, law_.shift);
+    run_ = DecodeRun(first, slope);
     const i64 steps = run_.within_64_bits(calendar_.distance(counter_));
     set_window(before_refusal(now, within_blocks(steps)));
   }

@@ -99,19 +99,17 @@ class Fleet {
       engines_.push_back(
           std::make_unique<LiteralEngine>(options, law, traffic_, columns_, size(), trace));
     } else {
-      add_fast_engine(options, law, longest);
+      add_fast_engine(options, law);
     }
   }
 
-  void add_fast_engine(const Options& options, const Law& law, i64 longest) {
+  void add_fast_engine(const Options& options, const Law& law) {
     if (options.async) {
-      engines_.push_back(
-          std::make_unique<AsyncEngine>(options, law, traffic_, columns_, longest));
+      engines_.push_back(std::make_unique<AsyncEngine>(options, law, traffic_, columns_));
     } else if (options.block_size == 16) {
-      engines_.push_back(
-          std::make_unique<FastEngine<16>>(options, law, traffic_, columns_, longest));
+      engines_.push_back(std::make_unique<FastEngine<16>>(options, law, traffic_, columns_));
     } else {
-      engines_.push_back(std::make_unique<FastEngine<0>>(options, law, traffic_, columns_, longest));
+      engines_.push_back(std::make_unique<FastEngine<0>>(options, law, traffic_, columns_));
     }
   }
 

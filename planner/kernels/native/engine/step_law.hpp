@@ -1,6 +1,6 @@
 // How long one step takes, in whole ticks, and how long k decode steps in a row take.
 //
-//   ticks = max(0, (L(n) + c_x 2X + c_k K + c_n N + c_c C) >> shift)
+//   ticks = max(0, L(n) + (c_x 2X >> shift) + c_k K + c_n N + c_c C)
 #pragma once
 
 #include <algorithm>
@@ -38,56 +38,25 @@ struct Work {
   }
 };
 
-// sum of floor((a i + b) / m) over i = 0 .. n - 1; a, b >= 0, m >= 1; n * (a n + b) in 64 bits.
-// Euclid's algorithm on the lattice points below a line.
-inline i64 floor_sum(i64 n, i64 m, i64 a, i64 b) {
-  i64 sum = 0;
-  for (;;) {
-    sum += (a / m) * (n * (n - 1) / 2) + (b / m) * n;
-    a %= m;
-    b %= m;
-    const i64 top = a * n + b;
-    if (top < m) return sum;
-    n = top / m;
-    b = top % m;
-    std::swap(m, a);
-  }
-}
-
-// Decode steps in a row: step i lasts (first + i * slope) >> shift ticks, first, slope >= 0.
+// Decode steps in a row: step i lasts first + i * slope ticks, first >= 1, slope >= 0.
 class DecodeRun {
  public:
   DecodeRun() = default;
-  DecodeRun(i64 first, i64 slope, int shift) : first_(first), slope_(slope), shift_(shift) {
-    const i64 mask = (i64{1} << shift) - 1;
-    if (((first | slope) & mask) == 0) {  // nothing is rounded: an arithmetic progression
-      first_ >>= shift;
-      slope_ >>= shift;
-      shift_ = 0;
-    }
-  }
+  DecodeRun(i64 first, i64 slope) : first_(first), slope_(slope) {}
 
-  i64 duration(i64 i) const { return (first_ + i * slope_) >> shift_; }
+  i64 duration(i64 i) const { return first_ + i * slope_; }
 
   // The most steps, up to `limit`, whose sums stay in 64 bits.
   i64 within_64_bits(i64 limit) const {
     return std::max<i64>(1, std::min(limit, (i64{1} << 61) / (first_ + limit * slope_ + 1)));
   }
 
-  i64 ticks(i64 steps) const {
-    if (shift_ == 0) return steps * first_ + slope_ * (steps * (steps - 1) / 2);
-    return floor_sum(steps, i64{1} << shift_, slope_, first_);
-  }
+  i64 ticks(i64 steps) const { return steps * first_ + slope_ * (steps * (steps - 1) / 2); }
 
-  // Smallest s in [1, limit] with ticks(s) >= span; `limit` if there is none.
+  // Smallest s in [1, limit] with ticks(s) >= span; `limit` if there is none. The square root
+  // only guesses; integers decide.
   i64 steps_to_cover(i64 span, i64 limit) const {
     if (span <= duration(0)) return 1;
-    return shift_ == 0 ? by_root(span, limit) : by_halves(span, limit);
-  }
-
- private:
-  // The square root only guesses; integers decide.
-  i64 by_root(i64 span, i64 limit) const {
     const double slope = static_cast<double>(slope_);
     const double linear = static_cast<double>(first_) - 0.5 * slope;
     const double twice = 2.0 * static_cast<double>(span);
@@ -99,17 +68,8 @@ class DecodeRun {
     return guess;
   }
 
-  i64 by_halves(i64 span, i64 limit) const {
-    i64 low = 1;
-    while (low < limit) {
-      const i64 middle = low + (limit - low) / 2;
-      if (ticks(middle) >= span) limit = middle; else low = middle + 1;
-    }
-    return low;
-  }
-
+ private:
   i64 first_ = 0, slope_ = 0;
-  int shift_ = 0;
 };
 
 class Law {
@@ -129,15 +89,13 @@ class Law {
     return n < static_cast<i64>(table_.size()) ? table_[n] : by_knots(n);
   }
 
-  i64 scaled(const Work& it) const {
-    return tokens(it.tokens) + c_x * it.attention2 + c_k * it.decode_context + c_n * it.requests +
-           c_c * it.chunk_context;
+  // May be negative where L is.
+  i64 sum(const Work& it) const {
+    return tokens(it.tokens) + ((c_x * it.attention2) >> shift) + c_k * it.decode_context +
+           c_n * it.requests + c_c * it.chunk_context;
   }
 
-  i64 ticks(const Work& it) const {
-    const i64 sum = scaled(it);
-    return sum > 0 ? sum >> shift : 0;
-  }
+  i64 ticks(const Work& it) const { return std::max<i64>(0, sum(it)); }
 
   // Ticks in which an empty engine prefills `tokens`, `budget` a step.
   i64 alone(i64 tokens, i64 budget) const {

@@ -1,0 +1,100 @@
+"""A first fleet from the few templates that the linear relaxation finds nearly worth having.
+
+Most of a large program's templates are of no use to any good fleet. Solving over the few with
+the least reduced cost finds a fleet in a fraction of the time, and the relaxation's bound, which
+covers every template, often proves it within the gap; else it is the whole program's first
+incumbent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from planner.milp import highs
+from planner.milp.highs import Answer
+
+if TYPE_CHECKING:
+    from planner.milp.formulation import Model
+    from planner.milp.highs import Settings
+    from planner.milp.program import Floats, Program
+
+FEW: Final = 50
+"""Templates that are kept, or three per workload if that is more."""
+TIME_SHARE: Final = 0.15
+"""Of the time limit, for the solve over few templates."""
+
+
+def run(model: Model, program: Program, settings: Settings, start: Floats | None) -> Answer:
+    """Solve with HiGHS: over the few templates first, then, if need be, over all.
+
+    Args:
+        model: The written program, which knows the columns of a template.
+        program: The same rows and columns, with an objective.
+        settings: Time, gaps and seed.
+        start: A first incumbent by column, shape ``(c,)``.
+    """
+    few = max(FEW, 3 * len(model.data.W))
+    if len(model.data.J) <= few:
+        return highs.run(program, settings, start)
+    relaxed = highs.run(program.relaxed(), settings)
+    if relaxed.x is None or relaxed.row_duals is None or relaxed.bound is None:
+        return dataclasses.replace(relaxed, x=None, bound=None)
+    losses = loss_per_unit(model, program, relaxed.row_duals)
+    kept = set(sorted(model.data.J, key=losses.__getitem__)[:few])
+    narrow = _only(model, program, kept, start)
+    first = highs.run(narrow, _until(program, settings, relaxed.bound), start)
+    left = dataclasses.replace(settings, time_limit_s=settings.time_limit_s * (1 - TIME_SHARE))
+    if first.x is None:
+        return highs.run(program, left, start)
+    found = program.objective(first.x)
+    if abs(found - relaxed.bound) <= _allowed(settings, found):
+        return Answer("optimal", first.x, relaxed.bound)
+    answer = highs.run(program, left, first.x)
+    if answer.x is None and answer.status == "limit":
+        return Answer("limit", first.x, relaxed.bound)
+    return answer
+
+
+def loss_per_unit(model: Model, program: Program, row_duals: Floats) -> dict[str, float]:
+    """Return what one unit of each template loses at the relaxation's prices, at least 0.
+
+    Its reduced cost at its best operating point: of the unit itself and of the point's weight.
+    In the unit of the objective; 0 for the templates that the relaxation uses.
+    """
+    sign = -1.0 if program.maximise else 1.0
+    reduced = sign * (program.cost - program.A.T @ row_duals)
+    of = dict(zip(program.columns, reduced.tolist(), strict=True))
+    v = model.v
+    return {
+        j: of[v.n[j].name] + min(of[v.x[j, o].name] for o in model.data.points_of(j))
+        for j in model.data.J
+    }
+
+
+def _only(model: Model, program: Program, kept: set[str], start: Floats | None) -> Program:
+    """Return the program without units of other templates, but for those of ``start``."""
+    upper = program.upper.copy()
+    at = {name: i for i, name in enumerate(program.columns)}
+    for j in model.data.J:
+        column = at[model.v.n[j].name]
+        if j not in kept and not (start is not None and start[column] > 0):
+            upper[column] = 0.0
+    return dataclasses.replace(program, upper=upper)
+
+
+def _until(program: Program, settings: Settings, bound: float) -> Settings:
+    """Stop at a fleet that the relaxation's ``bound`` proves to be within the gap."""
+    # A little nearer than the gap, so that rounding does not take it away again.
+    allowed = 0.99 * _allowed(settings, bound / (1 + settings.gap))
+    return dataclasses.replace(
+        settings,
+        time_limit_s=settings.time_limit_s * TIME_SHARE,
+        gap=settings.gap / 4,
+        absolute_gap=settings.absolute_gap / 4,
+        target=bound - allowed if program.maximise else bound + allowed,
+    )
+
+
+def _allowed(settings: Settings, objective: float) -> float:
+    return max(settings.gap * abs(objective), settings.absolute_gap)

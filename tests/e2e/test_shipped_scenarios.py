@@ -1,0 +1,242 @@
+"""Every shipped scenario is planned, and its plan keeps what a plan must keep."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from planner.data import shipped
+from planner.fleet import FleetPlan
+from planner.kernels import COMPILED
+from planner.planning import plan_scenario, simulate_plan
+from planner.scenario.load import load_scenario
+from planner.simulation.effort import Effort, RunSize
+from planner.spec import dump_json
+
+SHORT = Effort(6_000, RunSize(24_000, 4, 2_500), RunSize(24_000, 6, 4_000), 192_000, 24_000, 8)
+EFFORT = SHORT if COMPILED else None
+"""Shorter runs than a user gets; without the compiled kernel the default is shorter still."""
+
+SCENARIOS = sorted(path.stem for path in shipped("scenarios").glob("*.yaml"))
+FEASIBLE = [name for name in SCENARIOS if name != "infeasible"]
+
+
+@cache
+def plan_of(name: str, *settings: str) -> FleetPlan:
+    loaded = load_scenario(shipped("scenarios") / f"{name}.yaml", settings)
+    return plan_scenario(loaded, effort=EFFORT)
+
+
+def test_the_four_scenarios_are_shipped():
+    assert {"quickstart", "chat-70b", "two-classes", "infeasible"} <= set(SCENARIOS)
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_every_promise_is_kept(name):
+    plan = plan_of(name)
+    assert plan.status == "optimal"
+    assert plan.evidence.verified
+    for workload in plan.workloads:
+        assert workload.verdict == "kept"
+        assert workload.attainment.low >= workload.promise
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_the_books_close(name):
+    """Bill, supply, totals, routing and ratio are several routes to the same numbers."""
+    plan = plan_of(name)
+    totals = plan.totals
+    assert totals is not None
+    assert sum(line.usd_per_hour for line in plan.bill) == pytest.approx(totals.cost_usd_per_hour)
+    assert sum(x.usd_per_hour for x in plan.supply) == pytest.approx(totals.cost_usd_per_hour)
+    assert sum(line.count for line in plan.supply) == totals.accelerators
+    assert sum(p.replicas * p.tp_degree for p in plan.pools) == totals.accelerators
+    assert sum(w.goodput_rps for w in plan.workloads) == pytest.approx(totals.goodput_rps)
+    assert totals.usd_per_thousand_compliant == pytest.approx(
+        totals.cost_usd_per_hour / 3600 / totals.goodput_rps * 1000
+    )
+    assert totals.compliant_requests_per_usd * totals.usd_per_thousand_compliant == pytest.approx(
+        1000
+    )
+    for workload in plan.workloads:
+        assert sum(r.share for r in workload.routing) == pytest.approx(1.0)
+    for pool in plan.pools:
+        routed = sum(
+            r.share * w.offered_rps for w in plan.workloads for r in w.routing if r.pool == pool.id
+        )
+        assert routed == pytest.approx(pool.offered_rps)
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_misses_are_charged_in_full(name):
+    """The charges of the first draws sum to the misses that all draws showed, within luck."""
+    for workload in plan_of(name).workloads:
+        charged = sum(workload.misses.model_dump().values())
+        luck = workload.attainment.high - workload.attainment.low + 1e-4
+        assert charged == pytest.approx(1 - workload.attainment.value, abs=2 * luck)
+        assert workload.misses.kv_transfer == 0  # nothing is disaggregated
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_the_bound_is_no_worse_than_the_value(name):
+    objective = plan_of(name).objective
+    if objective.name == "min_cost":
+        assert objective.bound <= objective.value * (1 + 1e-9)
+    else:
+        assert objective.bound >= objective.value * (1 - 1e-9)
+    assert objective.gap >= 0
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_demand_is_swept_and_attainment_falls(name):
+    sweep = plan_of(name).evidence.demand_sweep
+    assert [point.multiple for point in sweep] == [1.0, 1.1, 1.2]
+    for workload in plan_of(name).workloads:
+        values = [point.attainment[workload.id] for point in sweep]
+        assert values[0].high >= values[1].low
+        assert values[1].high >= values[2].low
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_alternatives_are_answered(name):
+    """Every accelerator that was offered is in the plan or has its reasons listed."""
+    plan = plan_of(name)
+    used = {pool.accelerator for pool in plan.pools}
+    for offer in plan.scenario.document["accelerators"]:
+        assert offer["id"] in used or any(
+            r.template.startswith(f"{offer['id']}.") and r.reason for r in plan.rejected
+        )
+
+
+@pytest.mark.parametrize("name", ["quickstart", "chat-70b"])
+def test_a_plan_survives_its_file_and_is_kept_on_fresh_draws(name):
+    plan = plan_of(name)
+    again = FleetPlan.model_validate(json.loads(dump_json(plan)))
+    assert again == plan
+    for result in simulate_plan(again, seed=77, effort=EFFORT):
+        assert result.verdict == "kept"
+
+
+def test_under_minimum_cost_one_unit_less_does_not_keep_the_promise():
+    plan = plan_of("chat-70b")
+    assert plan.objective.name == "min_cost"
+    assert len(plan.evidence.one_less) == len(plan.pools)
+    assert all(less.verdict != "kept" for less in plan.evidence.one_less)
+
+
+def test_lengths_without_spread_never_cost_more_and_raise_the_capacity():
+    """Only the coefficient of variation of both lengths goes from 1 to 0."""
+    spread = plan_of("chat-70b")
+    path = "workloads.chat.lengths.{}.lognormal.cv=0"
+    equal = plan_of("chat-70b", path.format("prompt"), path.format("output"))
+    assert equal.totals.cost_usd_per_hour <= spread.totals.cost_usd_per_hour
+    (chosen,) = spread.pools
+    pools = {p.id: p.capacity_rps.value for p in equal.pools}
+    others = {r.template: r.numbers.get("capacity_rps") for r in equal.rejected}
+    assert (pools | others)[chosen.id] > chosen.capacity_rps.value
+
+
+def test_same_seed_same_bytes():
+    name = "quickstart"
+    loaded = load_scenario(shipped("scenarios") / f"{name}.yaml")
+    assert dump_json(plan_scenario(loaded, effort=EFFORT)) == dump_json(plan_of(name))
+
+
+def test_a_deadline_below_one_prefill_has_a_physical_reason_and_no_copies_as_remedy():
+    plan = plan_of("infeasible")
+    assert plan.status == "infeasible"
+    (reason,) = plan.infeasibility
+    assert reason.limit == "retrieval: ttft"
+    assert "isolated prefill of 4,096 tokens takes" in reason.fastest_reachable
+    assert "tp8" in reason.fastest_reachable
+    needed_ms = float(reason.needs.removesuffix(" ms"))
+    assert "more replicas" not in reason.remedy
+    just_enough = f"workloads.retrieval.slo.ttft={needed_ms * 1.6} ms"
+    assert plan_of("infeasible", just_enough).status == "optimal"
+    too_little = f"workloads.retrieval.slo.ttft={needed_ms * 0.98} ms"
+    assert plan_of("infeasible", too_little).status == "infeasible"
+
+
+def test_too_little_stock_names_the_stock_and_how_much_would_do():
+    settings = ("accelerators.b200-sxm.stock=1", "accelerators.h100-sxm.stock=2")
+    plan = plan_of(
+        "chat-70b", *settings, "accelerators.h200-sxm.stock=1", "accelerators.l40s.stock=1"
+    )
+    assert plan.status == "infeasible"
+    stocks = {i.limit: i for i in plan.infeasibility if i.limit.startswith("stock of")}
+    needed = int(stocks["stock of b200-sxm"].needs.split()[0])
+    enough = (
+        f"accelerators.b200-sxm.stock={needed}",
+        *settings[1:],
+        "accelerators.h200-sxm.stock=1",
+    )
+    assert plan_of("chat-70b", *enough, "accelerators.l40s.stock=1").status == "optimal"
+
+
+def test_a_model_that_fits_nowhere_says_how_much_memory_is_missing():
+    plan = plan_of(
+        "chat-70b",
+        "accelerators=[{id: l40s, price: 1 USD/h}]",
+        "policies.tp_degrees=[1]",
+        "workloads.chat.precisions=[bf16]",
+    )
+    assert plan.status == "infeasible"
+    (reason,) = plan.infeasibility
+    assert "does not fit: weights need" in reason.needs
+
+
+def test_a_budget_bounds_the_most_goodput():
+    plan = plan_of("quickstart", "objective=max_goodput", "limits.budget=12 USD/h")
+    assert plan.status == "optimal"
+    assert plan.totals.cost_usd_per_hour <= 12
+    assert plan.totals.goodput_rps >= plan_of("quickstart").totals.goodput_rps * 0.9999
+    (budget,) = [limit for limit in plan.limits if limit.name == "budget"]
+    assert budget.used == pytest.approx(plan.totals.cost_usd_per_hour)
+
+
+def test_no_time_means_no_plan_and_says_so():
+    plan = plan_of("quickstart", "solver.time_limit=1 ms")
+    assert plan.status == "unknown"
+    assert not plan.evidence.verified
+    assert any("time limit" in note for note in plan.evidence.notes)
+
+
+def test_prompts_beyond_the_context_are_told_by_the_context():
+    lengths = "workloads.chat.lengths={prompt: {fixed: 200000}, output: {fixed: 10}}"
+    plan = plan_of("quickstart", lengths, "workloads.chat.slo.ttft=1 h")
+    assert plan.status == "infeasible"
+    (reason,) = plan.infeasibility
+    assert reason.limit == "chat: context"
+    assert reason.has.startswith("131,072 tokens")
+    assert plan.evidence.requests == 0  # physics needs no simulation
+
+
+def test_a_plan_is_not_lost_when_its_sweep_is_interrupted(monkeypatch):
+    def interrupted(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("planner.planning.answer.sweep_demand", interrupted)
+    loaded = load_scenario(shipped("scenarios") / "quickstart.yaml")
+    plan = plan_scenario(loaded, effort=EFFORT)
+    whole = plan_of("quickstart")
+    assert plan.status == "feasible"
+    assert plan.evidence.verified
+    assert plan.evidence.demand_sweep == ()
+    assert [(p.id, p.replicas) for p in plan.pools] == [(p.id, p.replicas) for p in whole.pools]
+
+
+def test_a_plan_is_simulated_from_another_folder_whatever_its_name(tmp_path, monkeypatch):
+    """The trace lies beside the scenario, not beside the plan; ``1e3`` is a number in YAML 1.2."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "t.csv").write_text("prompt_tokens,output_tokens\n300,20\n500,30\n")
+    text = (shipped("scenarios") / "quickstart.yaml").read_text()
+    text = text.replace("histogram: azure-conversation-2023", "trace: t.csv")
+    (tmp_path / "in" / "s.yaml").write_text(text.replace("name: Chat on", 'name: "1e3" #'))
+    monkeypatch.chdir(tmp_path)
+    plan = plan_scenario(load_scenario(Path("in/s.yaml")), effort=EFFORT)
+    again = FleetPlan.model_validate_json(dump_json(plan))
+    (result,) = simulate_plan(again, effort=EFFORT)
+    assert result.verdict == "kept"

@@ -1,0 +1,180 @@
+"""What only the catalogue and other files can tell about a scenario, each with its line."""
+
+from pathlib import Path
+
+import pytest
+
+from planner.catalogue import Catalogue
+from planner.errors import InputError
+from planner.problem.lengths import JointLengths
+from planner.problem.resolve import resolve
+from planner.scenario.load import load_scenario
+
+CATALOGUE = Catalogue()
+
+SCENARIO = """\
+format_version: "1.0"
+name: test
+workloads:
+  - id: chat
+    model: llama-3.1-8b
+    arrivals: {poisson: 5 req/s}
+    lengths: {prompt: {fixed: 100}, output: {fixed: 10}}
+    slo: {ttft: 1 s, tpot: 50 ms}
+accelerators:
+  - {id: h100-sxm, price: 3 USD/h}
+"""
+
+
+def resolved(folder: Path, text: str):
+    path = folder / "s.yaml"
+    path.write_text(text)
+    return resolve(load_scenario(path), CATALOGUE)
+
+
+def mistakes(folder: Path, text: str) -> list[str]:
+    with pytest.raises(InputError) as error:
+        resolved(folder, text)
+    return [line.replace(f"{folder}/", "") for line in str(error.value).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "words"),
+    [
+        (
+            "llama-3.1-8b",
+            "lama-3.1-8b",
+            "s.yaml:5:5: workloads.0.model",
+            "did you mean 'llama-3.1-8b'",
+        ),
+        ("h100-sxm", "h100-smx", "s.yaml:10:6: accelerators.0.id", "did you mean 'h100-sxm'"),
+        ("id: h100-sxm", "id: h100", "s.yaml:10:6: accelerators.0.id", "ambiguous"),
+        (
+            "price: 3 USD/h",
+            "price_from: {provider: AWS, region: mars-1}",
+            "s.yaml:10:20: accelerators.0.price_from",
+            "mars-1",
+        ),
+        (
+            "price: 3 USD/h",
+            "price_from: {provider: AWS}",
+            "s.yaml:10:20: accelerators.0.price_from",
+            "differ by region",
+        ),
+        (
+            "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}",
+            "lengths: {histogram: azure-conversations}",
+            "s.yaml:7:15: workloads.0.lengths.histogram: ",
+            "did you mean 'azure-conversation-2023'",
+        ),
+        (
+            "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}",
+            "lengths: {trace: nowhere.csv}",
+            "s.yaml:7:15: workloads.0.lengths.trace: ",
+            "nowhere.csv: no such file",
+        ),
+        (
+            "arrivals:",
+            "precisions: [fp9]\n    arrivals:",
+            "s.yaml:6:18: workloads.0.precisions",
+            "known: bf16",
+        ),
+        (
+            "accelerators:",
+            "policies: {tp_degrees: [1, 3]}\naccelerators:",
+            "s.yaml:9:28: policies.tp_degrees.1",
+            "use 2 or 4",
+        ),
+        ("llama-3.1-8b", "gpt-oss-20b", "s.yaml:5:5: workloads.0.model", "no step law"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_a_mend(tmp_path, old, new, where, words):
+    (line,) = mistakes(tmp_path, SCENARIO.replace(old, new, 1))
+    assert line.startswith(where)
+    assert words in line
+
+
+def test_all_mistakes_are_told_at_once(tmp_path):
+    text = SCENARIO.replace("llama-3.1-8b", "lama").replace("h100-sxm", "h1000")
+    assert len(mistakes(tmp_path, text)) == 2
+
+
+def test_one_accelerator_under_two_names_is_refused(tmp_path):
+    text = SCENARIO + "  - {id: h100_sxm, price: 2 USD/h}\n"
+    (line,) = mistakes(tmp_path, text)
+    assert line == (
+        "s.yaml:11:6: accelerators.1.id: 'h100_sxm' and 'h100-sxm' are the same accelerator;"
+        " keep one"
+    )
+
+
+TRACE_LINE = "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.csv", "", "the trace is empty"),
+        ("t.csv", "ContextTokens,GeneratedTokens\n", "the trace is empty"),
+        ("t.csv", "a,b\n1,2\n", "no known pair"),
+        ("t.csv", "ContextTokens,GeneratedTokens\n5,x\n", "t.csv:2:1: GeneratedTokens is 'x'"),
+        ("t.csv", "ContextTokens,GeneratedTokens\n5,4\n-3,4\n", "t.csv:3:1: ContextTokens is '-3'"),
+        ("t.csv", "ContextTokens,GeneratedTokens\n5,nan\n", "t.csv:2:1: "),
+        ("t.csv", 'ContextTokens,GeneratedTokens\n"5","\n4"\n6,x\n', "t.csv:4:1: "),
+        (
+            "t.csv",
+            "ContextTokens,GeneratedTokens\n5\n",
+            "t.csv:2:1: GeneratedTokens is missing; give the row all its columns",
+        ),
+        ("t.csv", "ContextTokens,GeneratedTokens\n5,4" + 2_000_000 * " ", "t.csv:2:1: a line of"),
+        ("t.jsonl", '{"input_length": 1' + 5_000 * "0" + ', "output_length": 1}', "not JSON"),
+        ("t.jsonl", '{"input_length": 1' + 400 * "0" + ', "output_length": 1}', "t.jsonl:1:1: "),
+        ("t.jsonl", '{"input_length": 5}\n', "no known pair"),
+        ("t.jsonl", '{"input_length": 5, "output_length"\n', "t.jsonl:1:1: not JSON"),
+        ("t.csv.gz", "this is no gzip", "cannot be read"),
+    ],
+)
+def test_a_bad_trace_blames_the_row(tmp_path, name, content, words):
+    (tmp_path / name).write_text(content)
+    (line,) = mistakes(tmp_path, SCENARIO.replace(TRACE_LINE, f"lengths: {{trace: {name}}}"))
+    assert line.startswith("s.yaml:7:15: workloads.0.lengths.trace: ")
+    assert words in line
+    assert "Errno" not in line
+
+
+def test_a_folder_and_a_device_are_no_traces(tmp_path):
+    (tmp_path / "d.csv").mkdir()
+    (line,) = mistakes(tmp_path, SCENARIO.replace(TRACE_LINE, "lengths: {trace: d.csv}"))
+    assert line.endswith("d.csv: is a folder; name a file")
+    (line,) = mistakes(tmp_path, SCENARIO.replace(TRACE_LINE, "lengths: {trace: /dev/zero}"))
+    assert "/dev/zero:1:1: a line of more than 1,000,000 characters" in line
+
+
+def test_a_trace_is_read_with_its_columns(tmp_path):
+    (tmp_path / "t.csv").write_text("in,out\n5,0\n7,3\n")
+    columns = "lengths: {trace: t.csv, columns: {prompt: in, output: out}}"
+    law = resolved(tmp_path, SCENARIO.replace(TRACE_LINE, columns)).demands[0].lengths
+    assert isinstance(law, JointLengths)
+    assert law.prompt_low.tolist() == [5, 7]
+    assert law.output_low.tolist() == [1, 3]  # a served request has a token
+
+
+def test_a_histogram_file_beside_the_scenario_is_read(tmp_path):
+    (tmp_path / "h.csv").write_text(
+        "prompt_low,prompt_high,output_low,output_high,count\n1,9,2,3,4\n"
+    )
+    text = SCENARIO.replace(TRACE_LINE, "lengths: {histogram: h.csv}")
+    law = resolved(tmp_path, text).demands[0].lengths
+    assert isinstance(law, JointLengths)
+    assert (law.prompt_high.tolist(), law.weight.tolist()) == ([9], [4.0])
+
+
+def test_a_price_of_the_catalogue_names_its_source(tmp_path):
+    choice = "price_from: {provider: AWS, region: us-east-1, term: on_demand}"
+    supply = resolved(tmp_path, SCENARIO.replace("price: 3 USD/h", choice)).supplies[0]
+    assert supply.usd_per_hour == pytest.approx(6.88, rel=0.001)  # p5.48xlarge / 8
+    assert "AWS us-east-1 on-demand, p5" in supply.price_source
+
+
+def test_precision_is_the_models_own_unless_listed(tmp_path):
+    assert resolved(tmp_path, SCENARIO).demands[0].precisions == ("bf16",)
