@@ -126,9 +126,12 @@ def test_long_prefills_in_pieces() -> None:
     report("threshold 512", simulate_fleet, traffic(500_000, 0.8), setup)
 
 
-@pytest.mark.parametrize(
-    "change", [{"async_scheduling": True}, {"kind": "sarathi"}, {"kind": "v0"}]
-)
+def test_asynchronous_scheduling() -> None:
+    setup = Colocated(replace(ENGINE, async_scheduling=True), LAW)
+    report("asynchronous", simulate_fleet, traffic(500_000, 0.8), setup)
+
+
+@pytest.mark.parametrize("change", [{"pp_degree": 2}, {"kind": "sarathi"}, {"kind": "v0"}])
 def test_step_by_step(change: dict[str, object]) -> None:
     setup = Colocated(replace(ENGINE, **change), LAW)
     report(str(change), simulate_fleet, traffic(50_000, 0.8), setup)

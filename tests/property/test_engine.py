@@ -63,6 +63,7 @@ def long_case(seed: int, n: int) -> Case:
             watermark_blocks=draw.of(0, 100),
             long_prefill_token_threshold=draw.of(0, 300),
             enable_chunked_prefill=draw.chance(0.8),
+            async_scheduling=draw.chance(0.4),
         )
 
     if draw.chance(0.5):

@@ -108,6 +108,15 @@ def test_a_prompt_is_handed_over_read_and_decoded() -> None:
     assert (r.replica.tolist(), r.decode_replica.tolist(), r.n_steps) == ([0], [0], (1, 2))
 
 
+def test_a_prompt_of_one_token_whose_kv_has_come_is_not_refused_any_more() -> None:
+    # P 0..15, both read from 16 on: A until 27, B until 29. D: A 27..38; B, whose only token is
+    # redone, waits for the watermark until A's end at 60, long after its deadline: 60..71
+    decode = replace(ENGINE, usable_blocks=10, watermark_blocks=8, policy="deadline")
+    requests = traffic((0, 4, 3), (0, 1, 1), deadline=[25, 30])
+    r = simulate_fleet(requests, replace(SPLIT, decode=decode), token_times=True)
+    assert r.token_times.tolist() == [38, 49, 60, 71]
+
+
 def test_a_fair_link_shares_its_rate_exactly() -> None:
     # two prompts of 3 leave two prefill engines at 13 and read 6 ticks of work each at half
     # the rate: both through at 14 + 12, complete 3 later

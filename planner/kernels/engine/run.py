@@ -26,9 +26,10 @@ def simulate_fleet(
 
     Compiled code serves what fits 64 bits, if there is any; plain Python, some thousand times
     slower, the rest. Both give what :func:`planner.kernels.stepwise.simulate` gives, which
-    states the order of simultaneous events. An engine of kind v1 with one step in flight, and
-    room in a step for all its seats, takes many decode steps at once where nothing else can
-    happen; any other engine, one that is traced, and lock-step ranks go step by step.
+    states the order of simultaneous events. An engine of kind v1, synchronous or asynchronous,
+    with room in a step for all its seats, takes many decode steps at once where nothing else
+    can happen; any other engine, one that is traced, pipeline stages and lock-step ranks go
+    step by step.
 
     Args:
         traffic: What arrives.

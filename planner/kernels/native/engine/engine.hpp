@@ -4,6 +4,7 @@
 // into which its KV is read) and running (admitted, in order of admission).
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "block_pool.hpp"
@@ -246,7 +247,7 @@ class Engine {
 
   // First tick at which even an empty engine would miss the deadline; kNever: never.
   i64 hopeless_from(const Request& it) {
-    const bool fresh = it.outputs == 0 && it.computed == 0 && !it.remote;
+    const bool fresh = it.outputs == 0 && it.computed == 0 && !it.remote && !it.loaded;
     if (options_.policy != Policy::kDeadline || it.deadline == kNever || !fresh) return kNever;
     return it.deadline - alone(it.tokens()) + 1;
   }
@@ -338,9 +339,9 @@ class Engine {
 
  private:
   i64 alone(i64 tokens) {
-    const auto found = alone_.find(tokens);
-    if (found != alone_.end()) return found->second;
-    return alone_[tokens] = law_.alone(tokens, options_.max_num_batched_tokens);
+    const auto found = alone_ticks_.find(tokens);
+    if (found != alone_ticks_.end()) return found->second;
+    return alone_ticks_[tokens] = law_.alone(tokens, options_.max_num_batched_tokens);
   }
 
   // The last admitted, or the least important; equals go by rank, so that they cannot take turns.
@@ -365,7 +366,7 @@ class Engine {
 
   Arena arena_;
   std::vector<i32> hits_;
-  std::unordered_map<i64, i64> alone_;
+  std::unordered_map<i64, i64> alone_ticks_;
 };
 
 }  // namespace planner::engine

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "async_engine.hpp"
 #include "fast_engine.hpp"
 #include "link.hpp"
 #include "literal_engine.hpp"
@@ -93,7 +94,7 @@ class Fleet {
 
   void add_engine(const Options& options, const Law& law, i64 longest, Trace* trace) {
     const bool literal = setup_.literal || trace || setup_.topology == Topology::kLockStep ||
-                         longest > (1 << 20) || !can_skip(options);
+                         longest > (1 << 20) || !(can_skip(options) || can_skip_asynchronously(options));
     if (literal) {
       engines_.push_back(
           std::make_unique<LiteralEngine>(options, law, traffic_, columns_, size(), trace));
@@ -103,7 +104,9 @@ class Fleet {
   }
 
   void add_fast_engine(const Options& options, const Law& law) {
-    if (options.block_size == 16) {
+    if (options.async) {
+      engines_.push_back(std::make_unique<AsyncEngine>(options, law, traffic_, columns_));
+    } else if (options.block_size == 16) {
       engines_.push_back(std::make_unique<FastEngine<16>>(options, law, traffic_, columns_));
     } else {
       engines_.push_back(std::make_unique<FastEngine<0>>(options, law, traffic_, columns_));

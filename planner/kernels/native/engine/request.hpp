@@ -47,6 +47,7 @@ struct alignas(64) RequestState {
   i64 deadline = kNever;
   const i32* prefix = nullptr;  // names of its leading blocks
   Request* partner = nullptr;   // the same on the prefill side
+  i64 leave_key = -1;           // asynchronous: steps scheduled with its last; -1: it left
   bool runs = false;            // is in the list of running requests
 };
 
