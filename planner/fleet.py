@@ -176,6 +176,26 @@ class WorkloadResult(Spec):
     routing: tuple[RoutingShare, ...]
 
 
+class PeriodWorkload(Spec):
+    """What one workload gets of the fixed fleet in one period."""
+
+    id: str
+    offered_rps: float
+    goodput_rps: float
+    attainment: Interval
+    promise: float
+    verdict: Verdict
+
+
+class PeriodResult(Spec):
+    """A span of like load, and the fixed fleet in it."""
+
+    id: str
+    share: float
+    """Of all time."""
+    workloads: tuple[PeriodWorkload, ...]
+
+
 class SupplyLine(Spec):
     """Accelerators to rent or use."""
 
@@ -237,6 +257,15 @@ class DemandPoint(Spec):
     attainment: dict[str, Interval]
 
 
+class ArrivalPoint(Spec):
+    """Attainment of the fixed fleet if the same mean load came otherwise."""
+
+    arrivals: str
+    """Such as ``poisson``, or ``gamma, CV 3``."""
+    attainment: dict[str, Interval]
+    ttft_p99_s: dict[str, float]
+
+
 class Evidence(Spec):
     """What the plan rests on."""
 
@@ -247,6 +276,8 @@ class Evidence(Spec):
     """Simulated for this plan, all runs together."""
     one_less: tuple[OneLess, ...]
     demand_sweep: tuple[DemandPoint, ...]
+    arrival_sweep: tuple[ArrivalPoint, ...] = ()
+    """The fleet under evener and burstier arrivals at the same mean rate."""
     candidates: int
     proof_covers: str
     notes: tuple[str, ...] = ()
@@ -276,7 +307,7 @@ class FleetPlan(Spec):
     totals: Totals | None
     pools: tuple[Pool, ...]
     workloads: tuple[WorkloadResult, ...]
-    periods: tuple[dict[str, Any], ...] = ()
+    periods: tuple[PeriodResult, ...] = ()
     placement: tuple[dict[str, Any], ...] = ()
     supply: tuple[SupplyLine, ...]
     bill: tuple[BillLine, ...]

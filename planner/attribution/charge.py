@@ -37,7 +37,10 @@ OWN: Final = ("prefill", "decode_solo")
 
 
 def charge_misses(
-    parts: Parts, first_by: NDArray[np.int64], rest_by: NDArray[np.int64]
+    parts: Parts,
+    first_by: NDArray[np.int64],
+    rest_by: NDArray[np.int64],
+    whole_by: NDArray[np.int64] | None = None,
 ) -> dict[str, Floats]:
     """Share each request's miss among its causes.
 
@@ -45,6 +48,7 @@ def charge_misses(
         parts: Where the time went.
         first_by: Time allowed to the first token, same unit; shape ``(n,)``.
         rest_by: Time allowed from the first token to the last; shape ``(n,)``.
+        whole_by: Time allowed to the last token, if that has a deadline of its own.
 
     Returns:
         By cause (``REMOVABLE`` and ``OWN``), the share charged per request, shape ``(n,)``.
@@ -74,10 +78,10 @@ def charge_misses(
 
     def in_time(removed: tuple[int, ...]) -> NDArray[np.bool_]:
         gone = list(removed)
-        ok: NDArray[np.bool_] = (first - before[gone].sum(axis=0) <= first_by) & (
-            rest - after[gone].sum(axis=0) <= rest_by
-        )
-        return ok
+        until_first = first - before[gone].sum(axis=0)
+        then = rest - after[gone].sum(axis=0)
+        ok: NDArray[np.bool_] = (until_first <= first_by) & (then <= rest_by)
+        return ok if whole_by is None else ok & (until_first + then <= whole_by)
 
     players = range(len(REMOVABLE))
     worth = {
@@ -92,12 +96,13 @@ def charge_misses(
     shares = {
         name: _shapley(value, player) for player, name in zip(players, REMOVABLE, strict=True)
     }
-    slow_first = (parts.prefill > first_by).astype(float)
-    slow_rest = (parts.decode_solo > rest_by).astype(float)
-    both = np.maximum(slow_first + slow_rest, 1.0)
+    slow_first, slow_rest = parts.prefill > first_by, parts.decode_solo > rest_by
+    neither = ~slow_first & ~slow_rest  # only together are they too slow
+    first_weight, rest_weight = slow_first | neither, slow_rest | neither
+    both = first_weight.astype(float) + rest_weight
     alone = late & ~mendable
-    shares["prefill"] = np.where(alone, slow_first / both, 0.0)
-    shares["decode_solo"] = np.where(alone, slow_rest / both, 0.0)
+    shares["prefill"] = np.where(alone, first_weight / both, 0.0)
+    shares["decode_solo"] = np.where(alone, rest_weight / both, 0.0)
     return shares
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from planner.candidates.physics import Reachable, reachable
 from planner.candidates.template import Build, Removed, Template
 from planner.simulation.lengths import longest_request
@@ -140,7 +142,9 @@ def _too_slow(problem: Problem, study: Study, build: Build, w: int) -> Barrier |
     only = tuple(1.0 if v == w else 0.0 for v in range(len(problem.demands)))
     draw = study.draws.get(only, 4_000, 0, 0)
     slo = demand.slo
-    found = reachable(build, draw.prompt, draw.output, (slo.ttft, slo.tpot), slo.attainment)
+    ttft_s = study.deadlines.ttft_limit_ps(np.full(draw.prompt.size, w, np.int32), draw.prompt)
+    limits_s = (ttft_s.astype(np.float64) * 1e-12, slo.tpot, slo.e2e or np.inf)
+    found = reachable(build, draw.prompt, draw.output, limits_s, slo.attainment)
     if found.attainment >= slo.attainment:
         return None
     slow = []
@@ -149,7 +153,7 @@ def _too_slow(problem: Problem, study: Study, build: Build, w: int) -> Barrier |
     if found.tpot_at_promise_s > slo.tpot:
         slow.append(f"TPOT {found.tpot_at_promise_s * 1e3:.1f} ms against {slo.tpot * 1e3:.1f} ms")
     why = (
-        f"even in an empty replica only {found.attainment:.1%} of {demand.id} meet both deadlines"
+        f"even in an empty replica only {found.attainment:.1%} of {demand.id} meet all deadlines"
         f" ({slo.attainment:.1%} promised{'; ' if slow else ''}{', '.join(slow)}); more replicas"
         " cannot help"
     )

@@ -21,6 +21,7 @@ from planner.cli.output import finish, note
 from planner.cli.plan import plan
 from planner.cli.schema import schema
 from planner.cli.simulate import simulate
+from planner.cli.workload import workload
 from planner.errors import LimitReachedError, PlannerError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ app = typer.Typer(
         "4 a limit or an interrupt ended the work, 5 a promise is broken."
     ),
 )
-for _verb in (new, schema, check, plan, explain, compare, simulate, inspect, capacity):
+for _verb in (new, schema, check, plan, explain, compare, simulate, inspect, capacity, workload):
     app.command()(_verb)
 app.add_typer(catalogue, name="catalogue")
 

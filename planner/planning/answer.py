@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.screen import Screened, screen
 from planner.candidates.serve import templates_of
@@ -14,17 +12,18 @@ from planner.catalogue import Catalogue
 from planner.errors import LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.clock import Clock
-from planner.planning.document import Answer, plan_document
+from planner.planning.document import Answer, Tried, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
+from planner.planning.periods import period_results
 from planner.planning.refine import Refined, Refinement
-from planner.planning.sweep import sweep_demand
+from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
+from planner.problem.deadlines import deadlines_of
 from planner.problem.resolve import Problem, resolve
 from planner.simulation.draw import Draws
 from planner.simulation.effort import Effort, default_effort
 from planner.simulation.fleet import Study
 from planner.simulation.meter import Meter
-from planner.simulation.pool import Deadlines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,14 +71,13 @@ def plan_scenario(
 
 def study_of(problem: Problem) -> Study:
     """Return what all simulations of a problem share."""
-    deadlines = Deadlines(
-        ttft_ps=np.array([round(d.slo.ttft * 1e12) for d in problem.demands], np.int64),
-        tpot_ps=np.array([round(d.slo.tpot * 1e12) for d in problem.demands], np.int64),
-        context_tokens=np.array([d.llm.max_context for d in problem.demands], np.int64),
+    deadlines = deadlines_of(
+        [d.slo for d in problem.demands], [d.llm.max_context for d in problem.demands]
     )
     laws = tuple(d.lengths for d in problem.demands)
     promise = tuple(d.slo.attainment for d in problem.demands)
-    return Study(Draws(laws, problem.seed), deadlines, promise, Meter())
+    arrivals = tuple(d.arrivals for d in problem.demands)
+    return Study(Draws(laws, problem.seed, arrivals), deadlines, promise, Meter())
 
 
 def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
@@ -148,10 +146,15 @@ def _finish(
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out)
     tell("sweeping the demand", 0.95)
-    router = answer.problem.policies.router
+    problem, study, effort = answer.problem, answer.study, answer.effort
+    router = problem.policies.router
     try:
-        sweep = sweep_demand(answer.study, shown.fleet, router, answer.effort)
-        return plan_document(answer, refined, shown, sweep, screened, left_out)
-    except KeyboardInterrupt:  # the plan is there: it must not be lost for its last table
+        tried = Tried(
+            demand=sweep_demand(study, shown.fleet, router, effort),
+            arrivals=sweep_arrivals(study, shown.fleet, router, problem.rates_rps, effort),
+            periods=period_results(problem, study, shown.fleet, effort),
+        )
+        return plan_document(answer, refined, shown, tried, screened, left_out)
+    except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
         stopped = replace(refined, ended_early=True)
-        return plan_document(answer, stopped, shown, (), screened, left_out)
+        return plan_document(answer, stopped, shown, Tried((), (), ()), screened, left_out)

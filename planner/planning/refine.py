@@ -302,12 +302,14 @@ class Refinement:
             if self._better(verified, Verified(less, judgement)) is verified:
                 continue
             pool = _pool_of(less, j)
-            if pool is not None:
-                spare = [
-                    i.value - p
-                    for i, p in zip(judgement.intervals, self.study.promise, strict=True)
-                ]
-                self.beliefs.believe_above(j, pool.load_per_unit, _step(min(spare)))
+            spare = [
+                i.value - p for i, p in zip(judgement.intervals, self.study.promise, strict=True)
+            ]
+            # Where the pool is gone, those that took its load carried more than was believed.
+            for carried in (pool,) if pool is not None else less.pools:
+                self.beliefs.believe_above(
+                    carried.template.id, carried.load_per_unit, _step(min(spare))
+                )
                 raised = True
         return raised
 

@@ -48,7 +48,7 @@ def workload_results(
                 verdict=judgement.verdicts[w],
                 ttft_s=_quantiles(ttft),
                 tpot_s=_quantiles(tpot),
-                misses=_misses(problem, kept, w),
+                misses=_misses(study, kept, w),
                 routing=tuple(
                     RoutingShare(pool=p.template.id, share=p.load_rps[w] / demand.rate_rps)
                     for p in fleet.pools
@@ -82,24 +82,31 @@ def _latencies(
     ]
 
 
-def _misses(problem: Problem, kept: list[tuple[tuple[float, ...], Latencies]], w: int) -> Misses:
-    """Return the missed deadlines of a workload by cause, as shares of its offered requests."""
-    demand = problem.demands[w]
-    ttft_ps, tpot_ps = round(demand.slo.ttft * 1e12), round(demand.slo.tpot * 1e12)
+def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: int) -> Misses:
+    """Return the missed deadlines of a workload by cause, as shares of its offered requests.
+
+    A request that no replica can hold, or longer than the model's context, has failed.
+    """
+    due = study.deadlines
     shares = dict.fromkeys(Misses.model_fields, 0.0)
     weight = sum(load[w] for load, _ in kept)
     for load, part in kept:
-        mine = np.flatnonzero(part.workload == w)
-        offered = mine.size + int(part.refused[w])
+        served = part.workload == w
+        offered = int(served.sum()) + int(part.refused[w])
         if load[w] == 0 or offered == 0:
             continue
-        own = Parts(*(column[mine] for column in part.parts))
-        allowed = tpot_ps * part.decode_steps[mine]
-        charged = charge_misses(own, np.full(mine.size, ttft_ps), allowed)
+        length = part.prompt.astype(np.int64) + part.output
+        fits = np.flatnonzero(served & (length <= due.context_tokens[w]))
+        charged = charge_misses(
+            Parts(*(column[fits] for column in part.parts)),
+            due.ttft_limit_ps(part.workload[fits], part.prompt[fits]),
+            due.tpot_ps[w] * (part.output[fits].astype(np.int64) - 1),
+            None if due.e2e_ps is None else np.full(fits.size, due.e2e_ps[w]),
+        )
         scale = load[w] / weight / offered
         for cause, share in charged.items():
             shares[cause] += scale * float(share.sum())
-        shares["failed"] += scale * float(part.refused[w])
+        shares["failed"] += scale * (offered - fits.size)
     return Misses(**shares)
 
 

@@ -182,9 +182,43 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
         names = [result.id for result in plan.workloads]
         headers = (">demand", *(f">{name}" for name in names))
         yield grid(headers, [(f"× {p.multiple:g}", *_cells(p.attainment, names)) for p in sweep])
+    if plan.evidence.arrival_sweep:
+        yield heading("Attainment, and p99 of TTFT, if the same load came otherwise")
+        names = [result.id for result in plan.workloads]
+        yield grid(
+            ("arrivals", *(f">{name}" for name in names)),
+            [
+                (
+                    p.arrivals,
+                    *(
+                        f"{interval(p.attainment[name])}, {seconds(p.ttft_p99_s.get(name))}"
+                        for name in names
+                        if name in p.attainment
+                    ),
+                )
+                for p in plan.evidence.arrival_sweep
+            ],
+        )
+    yield from _over_time(plan)
     if plan.evidence.one_less:
         yield heading("With one unit less")
         yield lines(one_less(x) for x in plan.evidence.one_less)
+
+
+def _over_time(plan: FleetPlan) -> Iterator[RenderableType]:
+    if not plan.periods:
+        return
+    names = [result.id for result in plan.workloads]
+    rows = []
+    for period in plan.periods:
+        found = {w.id: w for w in period.workloads}
+        cells = [
+            f"{rate(w.offered_rps)}: {interval(w.attainment)} {w.verdict}" if w else "no load"
+            for w in (found.get(name) for name in names)
+        ]
+        rows.append((period.id, share(period.share), *cells))
+    yield heading("This fleet over time")
+    yield grid(("period", ">of the time", *names), rows)
 
 
 def stands_in_the_way(x: Infeasibility) -> str:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 
 from planner.ids import Slug
+from planner.scenario.arrivals import Arrivals
 from planner.scenario.lengths import Lengths
 from planner.scenario.slo import Slo
 from planner.spec import Spec
-from planner.units import RequestsPerSecond
-
-
-class Arrivals(Spec):
-    """When requests come."""
-
-    poisson: Annotated[RequestsPerSecond, Field(ge=1e-6, le=1e9)]
-    """Independent arrivals at this mean rate: the offered load, served or not; from one request
-    in eleven days to a thousand million a second."""
 
 
 class Workload(Spec):

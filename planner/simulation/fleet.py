@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from planner.simulation.interval import Estimate, attainment_interval
-from planner.simulation.pool import Deadlines, PoolRun, PoolSetup, run_pool
+from planner.simulation.pool import PoolRun, PoolSetup, run_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from planner.problem.deadlines import Deadlines
     from planner.simulation.draw import Draws
     from planner.simulation.effort import Effort, RunSize
     from planner.simulation.meter import Meter

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.kernels import Law, Limits, Router
+    from planner.problem.deadlines import Deadlines
     from planner.simulation.draw import Draw
 
 WARM_UP: Final = 0.05
@@ -28,16 +29,6 @@ is a little worse, so the answer is not optimistic."""
 MOST_GROWTH: Final = 0.01
 """Growth of waiting per unit of time above which a run is called unstable. A steady queue that
 starts empty grows by a few mean waits over a whole run, which is far less."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """Deadlines by workload, in ps, and its model's context; arrays of shape ``(workloads,)``."""
-
-    ttft_ps: NDArray[np.int64]
-    tpot_ps: NDArray[np.int64]
-    context_tokens: NDArray[np.int64]
-    """A request longer than this, prompt and output, is refused: a miss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +53,8 @@ class Latencies:
     workload: NDArray[np.int32]
     ttft_s: NDArray[np.float64]
     tpot_s: NDArray[np.float64]
-    decode_steps: NDArray[np.int64]
-    """Output tokens after the first."""
+    prompt: NDArray[np.int32]
+    output: NDArray[np.int32]
     parts: Parts
     """Where the time went, ps."""
     refused: NDArray[np.int64]
@@ -117,31 +108,27 @@ def run_pool(
 ) -> PoolRun:
     """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
     replicas = setup.simulated
-    arrival = draw.arrival_ps(rate_rps * replicas / setup.replicas)
+    traffic = draw.at(rate_rps * replicas / setup.replicas)
+    arrival = traffic.arrival_ps
     records = simulate_pool(
         setup.law,
         setup.limits,
         arrival,
-        draw.prompt,
-        draw.output,
+        traffic.prompt,
+        traffic.output,
         replicas=replicas,
         router=setup.router,
         stages=keep,
     )
     counted = counted_span(arrival, records.finish_ps)
-    workload = draw.workload[counted]
+    workload = traffic.workload[counted]
     first, finish = records.first_token_ps[counted], records.finish_ps[counted]
     ttft = first - arrival[counted]
-    steps = draw.output[counted].astype(np.int64) - 1
-    length = draw.prompt[counted].astype(np.int64) + draw.output[counted]
     classes = deadlines.ttft_ps.size
+    steps = traffic.output[counted].astype(np.int64) - 1
     done = finish >= 0
-    good = (
-        done
-        & (length <= deadlines.context_tokens[workload])
-        & (ttft <= deadlines.ttft_ps[workload])
-        & (finish - first <= deadlines.tpot_ps[workload] * steps)
-    )
+    lengths = traffic.prompt[counted], traffic.output[counted]
+    good = done & deadlines.met(workload, lengths, ttft, finish - first)
     kept = None
     if keep:
         tpot = (finish - first).astype(np.float64) * 1e-12 / np.maximum(steps, 1)
@@ -149,7 +136,8 @@ def run_pool(
             workload=workload[done],
             ttft_s=ttft[done].astype(np.float64) * 1e-12,
             tpot_s=tpot[done],
-            decode_steps=steps[done],
+            prompt=lengths[0][done],
+            output=lengths[1][done],
             parts=parts_of(records, np.flatnonzero(done) + counted.start),
             refused=np.bincount(workload[~done], minlength=classes),
         )

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planner.kernels import StreamSummary
+    from planner.problem.deadlines import Deadlines
     from planner.simulation.draw import Draw, Draws
-    from planner.simulation.pool import Deadlines, PoolSetup
+    from planner.simulation.pool import PoolSetup
 
 STREAMING: Final = 16
 """Stream of random draws for this purpose, beside those of ``planner.simulation.capacity``."""
@@ -44,7 +45,7 @@ def stream_pool(
         setup: The pool; of a large one, ``setup.simulated`` replicas at the same load each.
         draws: Laws of lengths, and the seed.
         rates_rps: Load of each workload, requests per second.
-        deadlines: Of each workload.
+        deadlines: Of each workload; of TTFT and TPOT, no others.
         requests: How many, >= 1.
         replication: 0, 1, ...: independent of each other.
         chunk: Requests drawn at once. The marginals of gaps, workloads and lengths are

@@ -138,7 +138,7 @@ ONE_CHANGE = {
     ),
     "two forms of lengths": (
         ("      prompt:", "      histogram: azure-code-2023\n      prompt:"),
-        "9:7: workloads.0.lengths.prompt: give exactly one of histogram, trace, prompt; "
+        "9:7: workloads.0.lengths.prompt: give exactly one of histogram, trace, prompt, mixture; "
         "histogram and prompt are given",
     ),
     "half of the lengths": (

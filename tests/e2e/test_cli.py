@@ -22,7 +22,7 @@ from tests.plans import infeasible, plan
 from tests.unit.test_engine_case import SINGLE
 
 ROOT = Path(__file__).parents[2]
-VERBS = ("new", "schema", "check", "plan", "explain", "compare", "simulate", "capacity")
+VERBS = ("new", "schema", "check", "plan", "explain", "compare", "simulate", "capacity", "workload")
 ONE, TWO = "rate=1000,attainment=98%,cost=1 USD/s", "rate=1200,attainment=70%,cost=1 USD/s"
 
 

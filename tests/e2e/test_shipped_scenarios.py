@@ -262,3 +262,52 @@ def test_time_that_ends_while_measuring_still_gives_a_plan_that_says_so(monkeypa
     assert {pool.id for pool in plan.pools} <= set(measured)
     assert plan.evidence.verified == all(w.verdict == "kept" for w in plan.workloads)
     assert any("a limit ended the search" in note for note in plan.evidence.notes)
+
+
+def test_burstier_arrivals_at_the_same_mean_rate_miss_more_and_cost_more():
+    """CV 1 to 3: TTFT's 99 % quantile rises, attainment falls, and another plan needs more."""
+    even = plan_of("quickstart")
+    sweep = even.evidence.arrival_sweep
+    assert [point.arrivals for point in sweep] == ["poisson", "gamma, CV 2", "gamma, CV 3"]
+    assert sweep[0].ttft_p99_s["chat"] < sweep[1].ttft_p99_s["chat"] < sweep[2].ttft_p99_s["chat"]
+    assert sweep[0].attainment["chat"].low > sweep[2].attainment["chat"].high
+    bursty = plan_of("quickstart", "workloads.chat.arrivals={gamma: {rate: 60 req/s, cv: 3}}")
+    assert bursty.totals.usd_per_thousand_compliant > even.totals.usd_per_thousand_compliant
+    assert any("CV of 3" in note for note in bursty.evidence.notes)
+
+
+def test_a_week_is_planned_for_its_peak_and_shown_in_every_period():
+    plan = plan_of("week")
+    assert sum(period.share for period in plan.periods) == pytest.approx(1.0)
+    rates = [period.workloads[0].offered_rps for period in plan.periods]
+    assert rates == sorted(rates, reverse=True)
+    mean = sum(p.share * p.workloads[0].offered_rps for p in plan.periods)
+    assert mean == pytest.approx(150_000 * 0.1 * 8 / 3600 * 1.1**2)
+    assert plan.workloads[0].offered_rps == pytest.approx(1.1 * rates[0])  # the peak factor
+    assert all(w.verdict == "kept" for period in plan.periods for w in period.workloads)
+    assert any("planned for peak" in note for note in plan.evidence.notes)
+
+
+def test_a_fleet_for_the_mean_of_a_week_is_smaller_and_breaks_its_promise_at_the_peak():
+    mean, peak = plan_of("week", "traffic.plan_for=mean"), plan_of("week")
+    assert mean.totals.cost_usd_per_hour < peak.totals.cost_usd_per_hour
+    assert mean.periods[0].workloads[0].verdict == "broken"
+    assert mean.periods[-1].workloads[0].verdict == "kept"
+    assert any("its promise is broken in" in note for note in mean.evidence.notes)
+
+
+def test_without_the_course_of_a_week_there_are_no_periods():
+    assert plan_of("quickstart").periods == ()
+
+
+def test_a_share_of_requests_beyond_the_context_is_told():
+    lengths = "{prompt: {fixed: 200000}, output: {fixed: 10}, weight: 1}"
+    mixed = (
+        "workloads.chat.lengths={mixture: [{histogram: azure-conversation-2023, weight: 99}, "
+        f"{lengths}]}}"
+    )
+    plan = plan_of("quickstart", mixed)
+    (note,) = [n for n in plan.evidence.notes if "longer than the context" in n]
+    assert "1.00% of its requests" in note
+    assert "they are refused, and count as missed" in note
+    assert plan.workloads[0].attainment.high < 0.9901

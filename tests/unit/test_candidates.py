@@ -127,7 +127,7 @@ def test_no_room_for_a_request_and_no_time_for_it_are_barriers(tmp_path):
         in (found["l40s.tp2.fp8", "memory"])
     )
     slow = found["h100-sxm.tp2.bf16", "deadline"]
-    assert "even in an empty replica only 0.0% of chat meet both deadlines" in slow
+    assert "even in an empty replica only 0.0% of chat meet all deadlines" in slow
     assert "more replicas cannot help" in slow
 
 

@@ -15,8 +15,11 @@ def parts(**given: int) -> Parts:
     return Parts(*(np.array([given.get(name, 0)], np.int64) for name in NAMES))
 
 
-def charged(first_by: int, rest_by: int, **given: int) -> dict[str, float]:
-    found = charge_misses(parts(**given), np.array([first_by]), np.array([rest_by]))
+def charged(
+    first_by: int, rest_by: int, whole_by: int | None = None, **given: int
+) -> dict[str, float]:
+    whole = None if whole_by is None else np.array([whole_by])
+    found = charge_misses(parts(**given), np.array([first_by]), np.array([rest_by]), whole)
     return {name: pytest.approx(float(x[0])) for name, x in found.items() if abs(x[0]) > 1e-12}
 
 
@@ -60,6 +63,15 @@ def test_what_is_late_even_alone_is_charged_to_itself():
     assert charged(100, 100, prefill=120, queue=500) == {"prefill": 1.0}
     assert charged(100, 100, decode_solo=101) == {"decode_solo": 1.0}
     assert charged(100, 100, prefill=120, decode_solo=101) == {"prefill": 0.5, "decode_solo": 0.5}
+
+
+def test_a_deadline_of_the_whole_charges_what_would_mend_it():
+    """50 + 40 and 50 + 30 against 160 in all: without the queue 130, without the batch 140."""
+    far = 10**6
+    both = charged(far, far, 160, prefill=50, queue=40, decode_solo=50, decode_batch=30)
+    assert both == {"queue": 0.5, "decode_batch": 0.5}
+    alone = charged(far, far, 99, prefill=50, queue=40, decode_solo=50, decode_batch=30)
+    assert alone == {"prefill": 0.5, "decode_solo": 0.5}
 
 
 times = st.lists(st.integers(-3, 60), min_size=9, max_size=9)

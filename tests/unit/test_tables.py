@@ -66,6 +66,31 @@ def test_no_line_is_wider_than_the_page():
     assert max(map(len, text(plan_table(wide)).splitlines())) <= 100
 
 
+def test_other_arrivals_and_other_times_are_told_with_their_numbers():
+    level = {"value": 0.8, "low": 0.79, "high": 0.81}
+    bursty = {"arrivals": "gamma, CV 3", "attainment": {"chat": level}, "ttft_p99_s": {"chat": 1.5}}
+    evidence = plan().evidence.model_dump() | {"arrival_sweep": [bursty]}
+    night = {
+        "id": "weekday 03:00",
+        "share": 0.25,
+        "workloads": [
+            {
+                "id": "chat",
+                "offered_rps": 4.0,
+                "goodput_rps": 3.2,
+                "attainment": level,
+                "promise": 0.95,
+                "verdict": "broken",
+            }
+        ],
+    }
+    quiet = {"id": "weekend", "share": 0.75, "workloads": []}
+    shown = words(text(plan_table(plan(evidence=evidence, periods=[night, quiet]))))
+    assert "gamma, CV 3 80.0 % (79.0–81.0), 1.50 s" in shown
+    assert "weekday 03:00 25.0 % 4.00 req/s: 80.0 % (79.0–81.0) broken" in shown
+    assert "weekend 75.0 % no load" in shown
+
+
 def test_an_unproven_or_unverified_plan_says_so():
     evidence = plan().evidence.model_copy(update={"verified": False}).model_dump()
     shown = words(text(plan_table(plan(status="feasible", evidence=evidence))))
