@@ -63,7 +63,7 @@ class Replay(Spec):
 
     file: str
     """CSV, JSONL (either with ``.gz``), Parquet, or the ``.tar.gz`` of a ServeGen client set."""
-    rate: RequestsPerSecond | None = None
+    rate: Rate | None = None
     """Mean rate; the trace's own where left out."""
     scale: Literal["thin", "squeeze"] = "thin"
     """How another rate is made: by thinning at random and by laying shifted copies over each
