@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.problem.arrivals import BurstArrivals, RenewalArrivals, ReplayArrivals
-from planner.problem.lengths import CutLengths
-from planner.simulation.lengths import draw_lengths
+from planner.problem.lengths import CutLengths, SessionLengths
+from planner.simulation.lengths import draw_lengths, draw_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +61,16 @@ def _arrivals(demand: Demand) -> Iterator[str]:
 
 def _beyond_context(demand: Demand) -> Iterator[str]:
     law, context = demand.lengths, demand.llm.max_context
+    if isinstance(law, SessionLengths):
+        turns = draw_turns(law, DRAWN, np.random.default_rng(0))
+        yield (
+            f"{demand.id}: sessions of {law.mean_turns:g} turns in the mean; prompts hold their"
+            f" history: {turns.prompt.mean():,.0f} tokens in the mean,"
+            f" {np.quantile(turns.prompt, 0.99):,.0f} at the 99 % quantile;"
+            f" {1 - turns.whole.mean():.2%} are cut to the context of {context:,} tokens; no"
+            " prefix cache is simulated, so every prompt is computed whole"
+        )
+        return
     cut = isinstance(law, CutLengths)
     whole = law.law if isinstance(law, CutLengths) else law
     prompt, output = draw_lengths(whole, DRAWN, np.random.default_rng(0))

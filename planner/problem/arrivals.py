@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from planner.measurements.request_trace import PrefixBlocks
+    from planner.problem.lengths import SessionLengths
+
 
 @dataclass(frozen=True, slots=True)
 class PoissonArrivals:
@@ -75,6 +78,8 @@ class ReplayArrivals:
     lengths: tuple[NDArray[np.int32], NDArray[np.int32]] | None
     """Prompt and output tokens of each request, ``(m,)`` each; None: drawn from a length law."""
     squeeze: bool = False
+    prefix: PrefixBlocks | None = None
+    """Names of the prompts' blocks, where the trace tells them and gives the lengths."""
 
     @property
     def trace_rps(self) -> float:
@@ -82,4 +87,16 @@ class ReplayArrivals:
         return self.time_s.size / self.span_s
 
 
-ArrivalLaw = PoissonArrivals | RenewalArrivals | BurstArrivals | ReplayArrivals
+@dataclass(frozen=True, slots=True)
+class SessionArrivals:
+    """Sessions that begin as a Poisson process; their turns follow at lognormal distances."""
+
+    rate_rps: float
+    """Of all turns together."""
+    between_s: float
+    """Mean time from one turn's arrival to the next's."""
+    between_cv: float
+    lengths: SessionLengths
+
+
+ArrivalLaw = PoissonArrivals | RenewalArrivals | BurstArrivals | ReplayArrivals | SessionArrivals

@@ -17,6 +17,7 @@ from planner.problem.arrivals import (
     PoissonArrivals,
     RenewalArrivals,
     ReplayArrivals,
+    SessionArrivals,
 )
 from planner.problem.lengths import (
     CutLengths,
@@ -29,6 +30,7 @@ from planner.problem.lengths import (
     MixedLength,
     MixedLengths,
     ParetoLength,
+    SessionLengths,
     UniformLength,
     ZipfLength,
 )
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Catalogue
     from planner.measurements.request_trace import RequestTrace
-    from planner.scenario.arrivals import Arrivals, Replay
+    from planner.scenario.arrivals import Arrivals, Replay, Sessions
     from planner.scenario.lengths import LengthForms, Lengths, Marginal
 
 SAMPLE_SEED = 0
@@ -121,6 +123,26 @@ def _marginal(marginal: Marginal) -> MarginalLaw:
     return LengthMarginal(marginal.fixed or 1.0, 0.0)
 
 
+def session_laws(
+    sessions: Sessions, lengths: LengthLaw, context_tokens: int
+) -> tuple[SessionArrivals, SessionLengths]:
+    """Return arrivals and lengths of a workload of sessions.
+
+    Args:
+        sessions: The document.
+        lengths: Law of the new text and the answer of each turn.
+        context_tokens: Context of the model.
+    """
+    law = SessionLengths(
+        lengths,
+        sessions.turns,
+        sessions.most_turns,
+        round(sessions.system_prompt or 0),
+        context_tokens,
+    )
+    return SessionArrivals(sessions.rate, sessions.between, sessions.between_cv, law), law
+
+
 def arrival_law(
     arrivals: Arrivals, lengths: Lengths, folder: Path
 ) -> tuple[ArrivalLaw, tuple[str, ...]]:
@@ -158,5 +180,6 @@ def _replay(replay: Replay, lengths: Lengths, folder: Path) -> tuple[ArrivalLaw,
     own = None
     if lengths.trace is not None and folder / lengths.trace == folder / replay.file:
         own = trace.prompt, trace.output
-    law = ReplayArrivals(1.0, trace.spread_s(), trace.span_s, own, replay.scale == "squeeze")
+    squeeze, prefix = replay.scale == "squeeze", trace.prefix if own is not None else None
+    law = ReplayArrivals(1.0, trace.spread_s(), trace.span_s, own, squeeze, prefix)
     return replace(law, rate_rps=replay.rate or law.trace_rps), trace.notes

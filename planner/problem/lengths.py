@@ -119,4 +119,18 @@ class CutLengths:
     context_tokens: int
 
 
-LengthLaw = JointLengths | IndependentLengths | MixedLengths | CutLengths
+@dataclass(frozen=True, slots=True)
+class SessionLengths:
+    """Lengths of turns whose prompts hold the system prompt and all that was said before."""
+
+    law: LengthLaw
+    """New text and answer of one turn."""
+    mean_turns: float
+    """Turns of a session are geometric from 1, with this mean before the cut at the most."""
+    most_turns: int
+    system_tokens: int
+    context_tokens: int
+    """What no longer fits is cut from the history."""
+
+
+LengthLaw = JointLengths | IndependentLengths | MixedLengths | CutLengths | SessionLengths

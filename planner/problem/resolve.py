@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
-from planner.problem.demand import arrival_law, length_law
+from planner.problem.demand import arrival_law, length_law, session_laws
 from planner.problem.periods import make_calendar
 from planner.problem.prices import PriceError, price_of
 
@@ -138,17 +138,10 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
         if llm is None:
             why = catalogue.why_not("llm", workload.model)
             mistakes.append((loaded.at(*at, "model"), f"workloads.{i}.model: {why}"))
-        context = llm.max_context if llm is not None else None
-        try:
-            what = "lengths"
-            lengths = length_law(workload.lengths, loaded.folder, catalogue, context)
-            what = "arrivals"
-            arrivals, notes = arrival_law(workload.arrivals, workload.lengths, loaded.folder)
-        except InputError as error:
-            path = (what, *_file_of(workload.lengths if what == "lengths" else None))
-            place = loaded.at(*at, *path)
-            mistakes.append((place, f"workloads.{i}.{'.'.join(path)}: {error}"))
+        traffic = _laws(loaded, catalogue, i, llm, mistakes)
+        if traffic is None:
             continue
+        arrivals, lengths, notes = traffic
         if llm is None:
             continue
         precisions = workload.precisions or _own_precision(llm)
@@ -194,6 +187,28 @@ def _file_of(lengths: Lengths | None) -> tuple[str, ...]:
     """Return the key under which lengths name a file, if they do."""
     named = ("trace", "histogram") if lengths is not None else ()
     return tuple(key for key in named if getattr(lengths, key) is not None)
+
+
+def _laws(
+    loaded: LoadedScenario, catalogue: Catalogue, i: int, llm: Llm | None, mistakes: Mistakes
+) -> tuple[ArrivalLaw, LengthLaw, tuple[str, ...]] | None:
+    """Read arrivals and lengths of a workload; None, and a mistake, where they cannot be read."""
+    workload = loaded.scenario.workloads[i]
+    context = llm.max_context if llm is not None else None
+    what = "lengths"
+    try:
+        lengths: LengthLaw = length_law(workload.lengths, loaded.folder, catalogue, context)
+        what = "arrivals"
+        arrivals, notes = arrival_law(workload.arrivals, workload.lengths, loaded.folder)
+    except InputError as error:
+        path = (what, *_file_of(workload.lengths if what == "lengths" else None))
+        mistakes.append(
+            (loaded.at("workloads", i, *path), f"workloads.{i}.{'.'.join(path)}: {error}")
+        )
+        return None
+    if workload.arrivals.sessions is not None and context is not None:
+        arrivals, lengths = session_laws(workload.arrivals.sessions, lengths, context)
+    return arrivals, lengths, notes
 
 
 def _own_precision(llm: Llm) -> tuple[str, ...]:

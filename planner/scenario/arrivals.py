@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from planner.spec import Spec, mistake
-from planner.units import Fraction, RequestsPerSecond, Seconds
+from planner.units import Fraction, RequestsPerSecond, Seconds, Tokens
 
 Rate = Annotated[RequestsPerSecond, Field(ge=1e-6, le=1e9)]
 """From one request in eleven days to a thousand million a second."""
@@ -99,7 +99,29 @@ class Users(Spec):
         )
 
 
-_FORMS = ("poisson", "gamma", "weibull", "bursts", "replay", "users")
+class Sessions(Spec):
+    """Conversations of several turns.
+
+    The workload's lengths are the new text and the answer of each turn; a prompt holds the
+    system prompt and all that was said before, as far as the model's context goes.
+    """
+
+    rate: RequestsPerSecond
+    """Mean rate of requests, all turns together."""
+    turns: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)]
+    """Mean number of turns; their numbers are geometric."""
+    most_turns: Annotated[int, Field(ge=1, le=10_000)] = 200
+    """Longest session."""
+    between: Seconds
+    """Mean time from the arrival of one turn to that of the next: the answer and the thinking.
+    It does not wait for a slow answer."""
+    between_cv: Cv = 1.0
+    """Coefficient of variation of that time, which is lognormal."""
+    system_prompt: Tokens | None = None
+    """Beginning of every prompt, the same for all."""
+
+
+_FORMS = ("poisson", "gamma", "weibull", "bursts", "replay", "users", "sessions")
 
 
 class Arrivals(Spec):
@@ -117,6 +139,8 @@ class Arrivals(Spec):
     """The arrivals of a trace."""
     users: Users | None = None
     """From a number of users."""
+    sessions: Sessions | None = None
+    """Conversations of several turns."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Arrivals:

@@ -20,18 +20,28 @@ from planner.problem.arrivals import (
     PoissonArrivals,
     RenewalArrivals,
     ReplayArrivals,
+    SessionArrivals,
 )
+from planner.problem.lengths import LengthMarginal
+from planner.simulation.lengths import draw_turns
+from planner.simulation.marginals import quantile
+from planner.simulation.prefixes import replayed, session_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from planner.measurements.request_trace import PrefixBlocks
+    from planner.simulation.sessions import Turns
+
     Floats = NDArray[np.float64]
 
 FEWEST_CYCLES: Final = 4
 MOST_CYCLES: Final = 4096
 """Bursts laid out before they repeat."""
+BLOCK_TOKENS: Final = 16
+"""Tokens of a named block of a session's prompt: the engine's usual block."""
 NODES: Final = 2048
 """Points at which a quantile function without a closed form is tabulated."""
 
@@ -42,6 +52,8 @@ class Arrived:
 
     time_s: Floats
     lengths: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
+    prefix: PrefixBlocks | None = None
+    """Names of the prompts' blocks, where they were asked for and the stream has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +63,8 @@ class GapStream:
     law: PoissonArrivals | RenewalArrivals
     score: Floats
 
-    def at(self, rate_rps: float) -> Arrived:
-        """Return the arrivals at a rate."""
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+        """Return the arrivals at a rate; they have no prefixes."""
         gap = self.score
         if isinstance(self.law, RenewalArrivals):
             share = min(rate_rps / self.law.rate_rps, 1.0)
@@ -71,8 +83,8 @@ class BurstStream:
     operational: Floats
     """Integral of the relative intensity up to those times, in seconds; its mean slope is 1."""
 
-    def at(self, rate_rps: float) -> Arrived:
-        """Return the arrivals at a mean rate; bursts last as long at any rate."""
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+        """Return the arrivals at a mean rate; bursts last as long at any rate. No prefixes."""
         when = np.cumsum(self.score) / rate_rps
         lap = np.floor(when / self.operational[-1])
         within = when - lap * self.operational[-1]
@@ -88,14 +100,14 @@ class ReplayStream:
     n: int
     entropy: tuple[int, ...]
 
-    def at(self, rate_rps: float) -> Arrived:
-        """Return the first ``n`` arrivals at a rate."""
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+        """Return the first ``n`` arrivals at a rate, with ``prefixes`` if they are asked for."""
         law = self.law
         if law.squeeze:
             pace = law.trace_rps / rate_rps
             laps = math.ceil(self.n / law.time_s.size)
             time_s, index = self._copy(0, laps)
-            return self._first([time_s * pace], [index])
+            return self._first([time_s * pace], [index], prefixes=prefixes)
         copies = rate_rps / law.trace_rps
         whole = math.floor(copies)
         laps = math.ceil(self.n / (rate_rps * law.span_s)) + 1
@@ -108,31 +120,80 @@ class ReplayStream:
                 time_s, index = time_s[kept], index[kept]
             times.append(time_s)
             indices.append(index)
-        return self._first(times, indices)
+        return self._first(times, indices, prefixes=prefixes)
 
     def _copy(self, copy: int, laps: int) -> tuple[Floats, NDArray[np.int64]]:
-        """Return times and rows of the trace, begun anywhere and gone through ``laps`` times."""
-        law = self.law
+        """Return times and rows of the trace, begun anywhere and gone through ``laps`` times.
+
+        Rows count on from lap to lap: row modulo size is the trace's, row over size the lap.
+        """
+        law, size = self.law, self.law.time_s.size
         shift = np.random.default_rng([*self.entropy, copy, 0]).random() * law.span_s
         start = int(np.searchsorted(law.time_s, shift))
-        index = np.roll(np.arange(law.time_s.size), -start)
+        index = np.roll(np.arange(size), -start)
         lap_s = np.where(index >= start, law.time_s[index], law.time_s[index] + law.span_s) - shift
-        time_s = (lap_s[None, :] + np.arange(laps)[:, None] * law.span_s).ravel()
-        return time_s, np.tile(index, laps)
+        lap = np.arange(laps)[:, None]
+        return (lap_s + lap * law.span_s).ravel(), (index + lap * size).ravel()
 
-    def _first(self, times: Sequence[Floats], indices: Sequence[NDArray[np.int64]]) -> Arrived:
+    def _first(
+        self,
+        times: Sequence[Floats],
+        indices: Sequence[NDArray[np.int64]],
+        *,
+        prefixes: bool,
+    ) -> Arrived:
         time_s, index = np.concatenate(times), np.concatenate(indices)
+        copy = np.repeat(np.arange(len(times)), [t.size for t in times])
         if len(times) > 1:
             order = np.argsort(time_s, kind="stable")
-            time_s, index = time_s[order], index[order]
-        time_s, index = time_s[: self.n], index[: self.n]
+            time_s, index, copy = time_s[order], index[order], copy[order]
+        time_s, index, copy = time_s[: self.n], index[: self.n], copy[: self.n]
+        size = self.law.time_s.size
+        row = index % size
         if self.law.lengths is None:
             return Arrived(time_s)
+        blocks = None
+        if prefixes and self.law.prefix is not None:
+            blocks = replayed(self.law.prefix, row, index // size * len(times) + copy)
         prompt, output = self.law.lengths
-        return Arrived(time_s, (prompt[index], output[index]))
+        return Arrived(time_s, (prompt[row], output[row]), blocks)
 
 
-Stream = GapStream | BurstStream | ReplayStream
+@dataclass(frozen=True, slots=True)
+class SessionStream:
+    """Turns of sessions; the sessions begin as a Poisson process."""
+
+    law: SessionArrivals
+    n: int
+    score: Floats
+    """Of the beginnings of sessions."""
+    turns: Turns
+    offset_s: Floats
+    """From the beginning of its session to each turn."""
+
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+        """Return the first ``n`` arrivals at a rate of turns, once sessions are under way."""
+        per_session = self.turns.session.size / self.score.size
+        begin_s = np.cumsum(self.score) / (rate_rps / per_session)
+        time_s = begin_s[self.turns.session] + self.offset_s
+        under_way = min(float(np.quantile(self.offset_s, 0.99)), float(begin_s[-1]) / 2)
+        order = np.argsort(time_s, kind="stable")
+        inside = (time_s[order] >= under_way) & (time_s[order] <= begin_s[-1])
+        order = order[inside][: self.n]
+        blocks = None
+        if prefixes:
+            blocks = session_blocks(
+                self.turns.session[order],
+                self.turns.prompt[order],
+                self.turns.whole[order],
+                self.law.lengths.system_tokens,
+                BLOCK_TOKENS,
+            )
+        lengths = self.turns.prompt[order], self.turns.output[order]
+        return Arrived(time_s[order] - under_way, lengths, blocks)
+
+
+Stream = GapStream | BurstStream | ReplayStream | SessionStream
 
 
 def make_stream(law: ArrivalLaw, n: int, entropy: tuple[int, ...]) -> Stream:
@@ -144,10 +205,26 @@ def make_stream(law: ArrivalLaw, n: int, entropy: tuple[int, ...]) -> Stream:
     if isinstance(law, ReplayArrivals):
         return ReplayStream(law, n, entropy)
     rng = np.random.default_rng([*entropy, 0])
+    if isinstance(law, SessionArrivals):
+        return _sessions(law, n, rng)
     score = exponential_scores(n, rng)
     if not isinstance(law, BurstArrivals):
         return GapStream(law, score)
     return BurstStream(score, *_clock(law, n, rng))
+
+
+def _sessions(law: SessionArrivals, n: int, rng: np.random.Generator) -> SessionStream:
+    """Draw as many turns as are wanted, and those of the sessions that are under way before."""
+    lasting_s = law.between_s * law.lengths.mean_turns
+    wanted = n + min(round(10 * lasting_s * law.rate_rps), 4 * n)
+    turns = draw_turns(law.lengths, wanted, rng)
+    gap = LengthMarginal(law.between_s, law.between_cv)
+    total = turns.session.size
+    gap_s = quantile(gap, (np.arange(total) + 0.5) / total)[rng.permutation(total)]
+    gap_s[turns.first] = 0.0
+    since = np.cumsum(gap_s)
+    score = exponential_scores(int(turns.session[-1]) + 1, rng)
+    return SessionStream(law, n, score, turns, since - since[turns.first])
 
 
 def _clock(law: BurstArrivals, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -14,10 +14,12 @@ import numpy as np
 from planner.problem.arrivals import PoissonArrivals
 from planner.simulation.arrivals import make_stream
 from planner.simulation.lengths import draw_lengths
+from planner.simulation.prefixes import join, take
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from planner.measurements.request_trace import PrefixBlocks
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
     from planner.simulation.arrivals import Stream
@@ -36,6 +38,8 @@ class Traffic:
     workload: NDArray[np.int32]
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
+    prefix: PrefixBlocks | None = None
+    """Names of the prompts' blocks, where they were asked for and a stream has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +59,19 @@ class Draw:
     """Workload, its share of the rate, and its stream; none where all arrive as one Poisson
     process."""
 
-    def at(self, rate_rps: float) -> Traffic:
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Traffic:
         """Return the requests at a total rate in requests per second.
 
         A draw of streams may give fewer requests than it has: it ends where its first stream
         does.
+
+        Args:
+            rate_rps: All workloads together.
+            prefixes: Name the blocks of prompts too, for an engine that keeps prefixes.
         """
         if not self.streams:
             return Traffic(self.arrival_ps(rate_rps), self.workload, self.prompt, self.output)
-        return self._merged(rate_rps)
+        return self._merged(rate_rps, prefixes=prefixes)
 
     def arrival_ps(self, rate_rps: float) -> NDArray[np.int64]:
         """Return arrival times in ps of a draw without streams, at a total rate.
@@ -74,16 +82,20 @@ class Draw:
         gap_s = np.minimum(self.gap / rate_rps, HORIZON_S / self.gap.size)
         return np.cumsum(np.rint(gap_s * 1e12).astype(np.int64))
 
-    def _merged(self, rate_rps: float) -> Traffic:
-        parts = []
+    def _merged(self, rate_rps: float, *, prefixes: bool) -> Traffic:
+        parts, blocks = [], []
         for w, share, stream in self.streams:
-            arrived = stream.at(rate_rps * share)
+            arrived = stream.at(rate_rps * share, prefixes=prefixes)
+            if arrived.time_s.size == 0:
+                continue
             mine = np.flatnonzero(self.workload == w)[: arrived.time_s.size]
             prompt, output = arrived.lengths or (self.prompt[mine], self.output[mine])
             parts.append((arrived.time_s, np.full(mine.size, w, np.int32), prompt, output))
+            blocks.append(arrived.prefix)
         time_s, workload, prompt, output = (
             np.concatenate([part[column] for part in parts]) for column in range(4)
         )
+        prefix = join(blocks, [part[0].size for part in parts])
         if len(parts) > 1:
             order = np.argsort(time_s, kind="stable")
             together = np.searchsorted(time_s[order], min(part[0][-1] for part in parts), "right")
@@ -91,9 +103,11 @@ class Draw:
             time_s, workload, prompt, output = (
                 a[order] for a in (time_s, workload, prompt, output)
             )
+            prefix = take(prefix, order) if prefix is not None else None
         if time_s[-1] > HORIZON_S:
             time_s = time_s * (HORIZON_S / time_s[-1])
-        return Traffic(np.rint(time_s * 1e12).astype(np.int64), workload, prompt, output)
+        arrival_ps = np.rint(time_s * 1e12).astype(np.int64)
+        return Traffic(arrival_ps, workload, prompt, output, prefix)
 
 
 MOST_KEPT: Final = 8_000_000

@@ -13,8 +13,10 @@ from planner.problem.lengths import (
     JointLengths,
     LengthLaw,
     MixedLengths,
+    SessionLengths,
 )
 from planner.simulation.marginals import quantile
+from planner.simulation.sessions import Turns, grow, turn_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,6 +53,10 @@ def draw_lengths(law: LengthLaw, n: int, rng: np.random.Generator) -> tuple[Toke
             prompt, output = draw_lengths(law.law, n, rng)
             output = np.minimum(output, law.context_tokens - 1)
             return np.minimum(prompt, law.context_tokens - output), output
+        case SessionLengths():
+            turns = draw_turns(law, n, rng)
+            some = rng.permutation(turns.prompt.size)[:n]
+            return turns.prompt[some], turns.output[some]
 
 
 def longest_request(law: LengthLaw) -> int:
@@ -69,6 +75,19 @@ def longest_request(law: LengthLaw) -> int:
             return max(longest_request(part) for part in law.parts)
         case CutLengths():
             return min(longest_request(law.law), law.context_tokens)
+        case SessionLengths():
+            turns = draw_turns(law, 50_000, np.random.default_rng(0))
+            return int((turns.prompt.astype(np.int64) + turns.output).max())
+
+
+def draw_turns(law: SessionLengths, n: int, rng: np.random.Generator) -> Turns:
+    """Draw whole sessions of at least ``n`` turns together."""
+    sessions = int(np.ceil(n / law.mean_turns)) + 1
+    counts = turn_counts(law, sessions, rng)
+    while (short := n - int(counts.sum())) > 0:
+        more = turn_counts(law, int(np.ceil(short / law.mean_turns)) + 1, rng)
+        counts = np.concatenate([counts, more])
+    return grow(law, counts, draw_lengths(law.law, int(counts.sum()), rng))
 
 
 def _draw_pairs(law: IndependentLengths, n: int, rng: np.random.Generator) -> tuple[Tokens, Tokens]:

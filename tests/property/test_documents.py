@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from planner.fleet import FleetPlan, Interval, read_plan
-from planner.scenario.arrivals import Arrivals, Bursts, Renewal, Replay, Users
+from planner.scenario.arrivals import Arrivals, Bursts, Renewal, Replay, Sessions, Users
 from planner.scenario.lengths import (
     Columns,
     Gamma,
@@ -92,6 +92,16 @@ arrivals = st.one_of(
             quiet=positive,
             quiet_level=st.floats(0, 1, exclude_max=True),
             sources=st.integers(1, 1000),
+        ),
+    ),
+    st.builds(
+        Arrivals,
+        sessions=st.builds(
+            Sessions,
+            rate=positive,
+            turns=st.floats(1, 1000),
+            between=positive,
+            system_prompt=tokens,
         ),
     ),
     st.builds(Arrivals, replay=st.builds(Replay, file=texts, rate=st.none() | rates)),
