@@ -188,6 +188,7 @@ class Engine:
                 self.release(request)
                 self.running.remove(request)
         self.step = []
+        self.started = now  # all time up to now is accounted for
 
     def account_for_waiting(self, now: int) -> None:
         """A step's time of all that wait for their first step; the rest is preemption's."""
@@ -213,7 +214,10 @@ class Engine:
 
 
 class Fleet:
-    """Identical replicas behind a router; pushes at t come before step boundaries at t."""
+    """Identical replicas behind a router.
+
+    At t: steps that end then are complete, pushes are routed and queued, steps are scheduled.
+    """
 
     def __init__(self, law: Any, limits: Any, replicas: int, router: str) -> None:
         self.limits = limits
@@ -232,6 +236,8 @@ class Fleet:
         count = len(self.engines)
         for index in range(count):
             self.advance(index, request.arrival)
+            if self.boundary[index] == request.arrival:
+                self.engines[index].complete(request.arrival)
         if self.router == "round_robin":
             index = request.id % count
         else:
@@ -279,8 +285,8 @@ def simulate_clients(
 ) -> tuple[list[Request], Fleet]:
     """Send requests in order, each when it is there and a permit is free; arrival is sending.
 
-    Permits come back ``think`` after a finish. What is known to be sent at t is pushed before
-    the boundaries at t; what a finish at t itself releases, after all of them.
+    Permits come back ``think`` after a finish. What is known to be sent at t is pushed
+    before steps are scheduled at t; what a finish at t itself releases, after all of them.
     """
     fleet = Fleet(law, limits, replicas, router)
     permits = list(permits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.kernels.plain_replica import READ, Columns, Totals, Traffic, drain, replica
+from planner.kernels.plain_replica import COMPLETE, READ, Columns, Totals, Traffic, drain, replica
 
 if TYPE_CHECKING:
     from planner.kernels.records import Law, Limits
@@ -66,9 +66,9 @@ class PlainPool:
     def push(self, request: int, *, late: bool = False) -> int:
         """Route one request; returns its replica, or -1 if it is rejected.
 
-        At equal times, pushes come before step boundaries: whoever finishes at t still
-        counts. Ties go to the lowest index. If ``late``, all boundaries at its arrival are
-        passed.
+        A router that counts does so once the steps that end at its arrival are complete, and
+        before any other is scheduled. Ties go to the lowest index. If ``late``, all boundaries
+        at its arrival are passed.
         """
         if late:
             self._late.add(request)
@@ -76,14 +76,13 @@ class PlainPool:
         if self._router == 0:
             chosen = self._turn
             self._turn = (chosen + 1) % len(self._members)
+        else:
+            self._settle(now)
+            chosen = self._outstanding.index(min(self._outstanding))
         if self._traffic.final[request] > self._cache:
             return -1
-        if self._router == 0:
-            if self._boundary[chosen] < now:
-                self._send(chosen, now)
-        else:
-            self.advance(now)
-            chosen = self._outstanding.index(min(self._outstanding))
+        if self._boundary[chosen] < now:
+            self._send(chosen, now)
         self._inboxes[chosen].append(request)
         self._send(chosen, now)
         return chosen
@@ -93,6 +92,14 @@ class PlainPool:
         for index, at in enumerate(self._boundary):
             if at < until:
                 self._send(index, until)
+
+    def _settle(self, now: int) -> None:
+        """Pass every boundary before ``now``, and complete the steps that end then."""
+        for index, at in enumerate(self._boundary):
+            if at < now:
+                self._send(index, now)
+            if self._boundary[index] == now:
+                self._send(index, COMPLETE)
 
     def drain(self) -> list[Totals]:
         """Run every replica to the end, for good, and return what each did."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 READ: Final = -1
 """Sent instead of a time: the replica tells its totals so far."""
+COMPLETE: Final = -2
+"""Sent instead of a time: the replica ends the step in progress and schedules no other yet."""
 NEVER: Final = 1 << 200
 """Later than any time."""
 _READ_AT_MOST: Final = 4096
@@ -128,7 +130,8 @@ def replica(
     """Run one replica as a coroutine.
 
     ``send(t)`` passes every step boundary before t and yields (next boundary, requests in the
-    system, those of them that wait or are preempted, 0); ``send(READ)`` yields its totals.
+    system, those of them that wait or are preempted, 0); ``send(READ)`` yields its totals;
+    ``send(COMPLETE)``, at the time of the next boundary, completes the step that ends there.
     Requests come through ``inbox``: all at once if their times are known, or one by one, each
     after a ``send`` of its arrival time and followed by another. ``send(NEVER)`` runs to the
     end and returns the totals.
@@ -208,6 +211,8 @@ def replica(
             while until == READ:
                 until = yield all_steps, events, busy, peak
             upcoming = arrival[inbox[head]] if head < len(inbox) else NEVER
+            if until == COMPLETE:
+                break
 
         # --- the end of a step, or of a window of decode steps
         if steps:
@@ -272,6 +277,10 @@ def replica(
                         due[key] = [request]
                         heappush(keys, key)
                 prefilled.clear()
+
+        if until == COMPLETE:
+            steps = 0
+            continue
 
         # --- the start of a step: decodes first, preempting from the end while blocks lack
         start = boundary

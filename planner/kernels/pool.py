@@ -38,10 +38,10 @@ def simulate_pool(
     admission strictly from the head of the queue; tokens appear and blocks free at the end of
     the step.
 
-    Order of simultaneous events: arrivals at t are routed and queued, in order of index,
-    before the step boundary at t; at the boundary finished requests leave, then the next
-    step is scheduled and sees all that has arrived by t. So a router that counts at t still
-    counts what finishes at t; among equals it takes the lowest index. Round robin deals
+    Order of simultaneous events: steps that end at t are completed, and what finishes leaves;
+    arrivals at t are routed and queued, in order of index; then the next steps are scheduled
+    and see all that has arrived by t. So a router that counts at t no longer counts what
+    finishes at t; among equals it takes the lowest index. Round robin deals
     request i to replica i mod ``replicas``, rejected ones included.
 
     Args:

@@ -139,14 +139,18 @@ def test_an_arrival_cuts_a_run_of_decode_steps_at_the_next_boundary(simulator) -
 
 
 @simulators
-def test_a_router_still_counts_what_finishes_at_the_moment_it_looks(simulator) -> None:
-    """L(n) = 11; the first request is on replica 0 until 11. At 11 it counts, at 12 no more."""
-    rows = [(0, 1, 1), (11, 1, 1), (12, 1, 1), (12, 1, 1), (12, 1, 1)]
+def test_a_router_counts_no_more_what_finishes_at_the_moment_it_looks(simulator) -> None:
+    """L(n) = 11; the first two finish at 11, and two that come then count each other only.
+
+    The fifth comes at 21, before the end of theirs at 22, the last one then.
+    """
+    rows = [(0, 1, 1), (0, 1, 1), (11, 1, 1), (11, 1, 2), (21, 1, 1), (22, 1, 1)]
     r = solve(
         case(affine(11, 0, 8), Limits(4, 8, 9), rows, replicas=2, router="least_outstanding"),
         simulator,
     )
-    assert r.replica.tolist() == [0, 1, 0, 0, 1]
+    assert r.replica.tolist() == [0, 1, 0, 1, 0, 0]
+    assert r.finish_ps.tolist() == [11, 11, 22, 33, 33, 33]
 
 
 @simulators

@@ -7,7 +7,7 @@
 // window ends with the next finish.
 //
 // Order of simultaneous events: a request whose time of sending is known before t is pushed
-// ahead of the boundaries at t, as any arrival; a request that a finish at t itself releases
+// ahead of the steps scheduled at t, as any arrival; a request that a finish at t itself releases
 // is pushed behind all boundaries at t, and the first step that sees it is the next one.
 #pragma once
 

@@ -104,11 +104,12 @@ class Pool {
     return index;
   }
 
-  // Fewest requests in the system just before the boundaries at `now`; ties: lowest index.
+  // Fewest requests in the system once the steps that end at `now` are complete; ties: lowest
+  // index.
   i64 least_outstanding(i64 now) {
     i64 best = 0, fewest = kNever;
     for (i64 i = 0; i < static_cast<i64>(members_.size()); ++i) {
-      members_[i].advance(now);
+      members_[i].settle(now);
       const i64 outstanding = members_[i].outstanding();
       if (outstanding < fewest) {
         fewest = outstanding;

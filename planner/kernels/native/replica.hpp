@@ -20,9 +20,9 @@
 // Only the wait for blocks needs a clock of its own: it runs for the head of the queue, which
 // changes by admission alone.
 //
-// Order of simultaneous events: requests that arrive at t are pushed (and routed) before the
-// boundary at t; at the boundary, finishes free their blocks, then the next step is
-// scheduled and sees all of them.
+// Order of simultaneous events: the steps that end at t are completed, then requests that
+// arrive at t are routed and queued, then the next step is scheduled and sees all of them. Only
+// a router that counts can tell, and settles for it; others push before the boundary at t.
 #pragma once
 
 #include <vector>
@@ -78,6 +78,16 @@ class Replica {
     while (boundary_ < until) {
       complete();
       schedule();
+    }
+  }
+
+  // Pass every step boundary before `now`, and complete a step that ends then: the next one is
+  // scheduled when time passes `now`, and sees whoever comes until then.
+  void settle(i64 now) {
+    advance(now);
+    if (boundary_ == now) {
+      complete();
+      steps_ = 0;
     }
   }
 
