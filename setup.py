@@ -14,7 +14,12 @@ from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-NATIVE = Path("planner/kernels/native")
+NATIVE = {
+    "planner.kernels._replica": Path("planner/kernels/native"),
+    "planner.kernels.closed_loop._closed_loop": Path("planner/kernels/closed_loop/native"),
+}
+"""Compiled modules and the folders of their sources."""
+
 SHIPPED = ("models", "scenarios")
 
 
@@ -47,7 +52,8 @@ class BuildExtension(build_ext):
         if self.compiler.compiler_type == "msvc":
             ext.extra_compile_args = ["/O2", "/std:c++17", "/EHsc"]
         else:
-            ext.extra_compile_args = ["-O3", "-std=c++17", "-fvisibility=hidden", "-g0"]
+            ext.extra_compile_args = ["-O3", "-std=c++17", "-fvisibility=hidden", "-g0",
+                                      "-ffp-contract=off"]
         super().build_extension(ext)
 
 
@@ -75,17 +81,18 @@ setup(
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     ext_modules=[
         Extension(
-            "planner.kernels._replica",
-            [str(NATIVE / "module.cpp")],
-            depends=[str(path) for path in sorted(NATIVE.glob("*.hpp"))],
+            name,
+            [str(folder / "module.cpp")],
+            depends=[str(path) for path in sorted(folder.glob("*.hpp"))],
             language="c++",
             optional=True,
             py_limited_api=True,
             define_macros=[
                 ("Py_LIMITED_API", "0x030B0000"),
-                ("PLANNER_SOURCES", f'"{sources_digest(NATIVE)}"'),
+                ("PLANNER_SOURCES", f'"{sources_digest(folder)}"'),
             ],
             extra_link_args=[] if sys.platform in ("win32", "darwin") else ["-Wl,--strip-all"],
         )
+        for name, folder in NATIVE.items()
     ],
 )
