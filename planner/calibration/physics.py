@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from planner.calibration.constants import NO_CONSTANTS, EngineConstants
 from planner.calibration.settings import EngineSettings, settings_of
-from planner.curves.transfer import APrioriLaw, Configuration, StepLawLibrary, roofline_law
+from planner.curves.roofline import roofline
+from planner.curves.transfer import APrioriLaw, Configuration, StepLawLibrary, mixed_law
 from planner.kernels.closed_loop import EngineTimes, RankLaw, serve_users
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from planner.calibration.parameters import Parameters
     from planner.calibration.points import Load, Stage, System
+    from planner.catalogue import Catalogue
     from planner.curves.step_law import StepLaw
     from planner.kernels.closed_loop import ClientRecords
 
@@ -111,36 +114,59 @@ class Physics:
     """Step laws, scheduling rules and host constants; nothing of the measured rows but those."""
 
     def __init__(
-        self, library: StepLawLibrary, constants: Mapping[str, EngineConstants] | None = None
+        self,
+        catalogue: Catalogue,
+        parameters: Parameters,
+        constants: Mapping[str, EngineConstants],
     ) -> None:
-        self._library = library
-        self._constants = dict(constants or {})
+        self._library = StepLawLibrary(catalogue)
+        self._efficiency = parameters.roofline.efficiency()
+        self._share = parameters.roofline_share
+        self._constants = dict(constants)
+        self._laws: dict[tuple[object, ...], APrioriLaw] = {}
 
     def law(self, system: System) -> APrioriLaw:
-        """Return the a-priori step law of a system's main stage."""
-        return self._library.law(configuration_of(system, system.main))
+        """Return the a-priori step law of a system's main stage, host constants applied.
+
+        Raises:
+            InputError: The catalogue knows too little of the model or the accelerator.
+        """
+        return self.law_of(configuration_of(system, system.main))
+
+    def law_of(self, wanted: Configuration) -> APrioriLaw:
+        """Return the a-priori step law of a configuration, host constants applied.
+
+        Where the library has no law of it, moved laws and the roofline are averaged, the
+        latter with the fitted efficiencies.
+
+        Raises:
+            InputError: The catalogue knows too little of the model or the accelerator.
+        """
+        w = wanted
+        key = (w.llm.id, w.precision, w.accelerator.id, w.engine, w.degrees)
+        if key not in self._laws:
+            found = self._library.law(w)
+            law = found.law
+            if not found.matched:
+                base = roofline(w.geometry, w.formats, w.accelerator, w.degrees, self._efficiency)
+                law = mixed_law(law, base.law, self._share)
+            scaled = self.constants(w.engine).applied_to(law)
+            self._laws[key] = replace(found, law=scaled)
+        return self._laws[key]
 
     def constants(self, engine: str) -> EngineConstants:
-        """Return the constants of an engine; none of them known means all zero."""
+        """Return the constants of an engine; where none are known, all zero."""
         return self._constants.get(engine, NO_CONSTANTS)
 
-    def colocated(self, system: System, load: Load, law: APrioriLaw | None = None) -> Means:
+    def colocated(self, system: System, load: Load, law: APrioriLaw) -> Means:
         """Simulate the benchmark's client against one rank.
 
         Raises:
-            InputError: No step law can be made, or the engine is not known.
+            InputError: The engine's scheduler is not known.
         """
-        law = law or self.law(system)
         users = users_of_rank(load, system.main)
         settings = settings_of(system, load, users)
-        constants = self.constants(system.engine)
         prompt, output = draw_lengths(load, users, dispersed=settings.dispersed)
-        times = engine_times(settings, constants, law.kv_tokens)
-        records = serve_users(
-            rank_law(constants.applied_to(law.law)), times, users, prompt, output
-        )
+        times = engine_times(settings, self.constants(system.engine), law.kv_tokens)
+        records = serve_users(rank_law(law.law), times, users, prompt, output)
         return means_of(records, output, times.path_out_s)
-
-    def by_roofline(self, system: System, load: Load) -> Means:
-        """Simulate with the roofline alone in place of the library's laws."""
-        return self.colocated(system, load, roofline_law(configuration_of(system, system.main)))

@@ -85,6 +85,13 @@ class Efficiency:
     """Share of the smaller of memory and arithmetic time that is not hidden."""
     launch_s: float = 25e-6
     """Launches and small kernels of a layer."""
+    expert_launch_s: float = 0.0
+    """The same of an expert layer on top: routing, permuting, grouped products."""
+    routing: float = 1.0
+    """Independent choices of experts per token that really occur: tokens of one batch choose
+    alike, so fewer experts are touched than by independent draws (1.0)."""
+    narrow: float = 1.0
+    """Share of the bandwidth that kernels of 4-bit weights reach, relative to wider ones."""
     collective_s: float = 14e-6
     """Latency of one all-reduce."""
     link: float = 0.3
@@ -225,17 +232,23 @@ def roofline(
     bandwidth = float(accelerator.memory_bandwidth) * e.bandwidth
     touched = np.zeros_like(n)
     if g.experts:
-        touched = g.experts * (1 - (1 - g.active_experts / g.experts) ** together)
+        drawn = 1 + (together - 1) * e.routing
+        touched = g.experts * (1 - (1 - g.active_experts / g.experts) ** drawn)
     memory = (
-        g.plain_params * formats.plain_bytes / tp
-        + touched * g.expert_params * formats.expert_bytes / devices
+        g.plain_params * formats.plain_bytes / tp / (e.narrow if formats.plain_bytes < 1 else 1)
+        + touched
+        * g.expert_params
+        * formats.expert_bytes
+        / devices
+        / (e.narrow if formats.expert_bytes < 1 else 1)
     ) / bandwidth
     arithmetic = 2 * n * g.plain_params / tp / _rate(accelerator, formats.plain_peak, e)
     if g.experts:
         rate = _rate(accelerator, formats.expert_peak, e) * e.experts
         arithmetic = arithmetic + 2 * together * g.active_experts * g.expert_params / devices / rate
     level = np.maximum(memory, arithmetic) + e.overlap * np.minimum(memory, arithmetic)
-    level = level + g.layers * e.launch_s + _collectives_s(g, accelerator, degrees, n, e)
+    launch = e.launch_s + (e.expert_launch_s if g.experts else 0.0)
+    level = level + g.layers * launch + _collectives_s(g, accelerator, degrees, n, e)
     split = 1 if g.latent else min(tp, g.kv_heads)
     kv_bytes = g.kv_elements * formats.kv_bytes / split
     c_x = 4 * g.attention_width / tp / _rate(accelerator, "bf16", e) * e.attention

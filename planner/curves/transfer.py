@@ -236,15 +236,9 @@ class StepLawLibrary:
         )
 
 
-def roofline_law(wanted: Configuration) -> APrioriLaw:
-    """Return the step law by the roofline alone."""
-    base = wanted.roofline()
-    return APrioriLaw(base.law, _room(wanted, base), 9.0, "roofline")
-
-
-def mixed_law(one: StepLaw, other: StepLaw) -> StepLaw:
-    """Return the geometric mean of two step laws, term by term."""
-    return _law_from((_vector(one) + _vector(other)) / 2)
+def mixed_law(one: StepLaw, other: StepLaw, share: float) -> StepLaw:
+    """Return the geometric mean of two step laws, term by term; ``share`` is the other's."""
+    return _law_from((1 - share) * _vector(one) + share * _vector(other))
 
 
 def _base(llm: Llm) -> str:
