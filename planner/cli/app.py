@@ -19,6 +19,7 @@ from planner.cli.output import finish
 from planner.cli.plan import plan
 from planner.cli.schema import schema
 from planner.cli.simulate import simulate
+from planner.cli.validate import validate
 from planner.errors import LimitReachedError, PlannerError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ app = typer.Typer(
         "4 a limit or an interrupt ended the work, 5 a promise is broken."
     ),
 )
-for _verb in (new, schema, check, plan, explain, compare, simulate):
+for _verb in (new, schema, check, plan, explain, compare, simulate, validate):
     app.command()(_verb)
 app.add_typer(catalogue, name="catalogue")
 
