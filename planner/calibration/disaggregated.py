@@ -2,14 +2,17 @@
 
 C users go round: a queue and a prefill at one of the prefill ranks, the transfer of the cache,
 then output tokens at a decode rank, whose pace depends on how many are there. The loop settles
-where the users add up. On top comes the client's initial burst: in the first of its rounds all
-C prompts stand in the prefill queue at once.
+where the users add up; near saturation the queue grows smoothly, since lengths and routing
+vary. On top comes the client's initial burst: in the first of its rounds all C prompts stand
+in the prefill queue at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from planner.calibration.physics import Means
 
@@ -20,7 +23,27 @@ if TYPE_CHECKING:
 
 PREFILL_BUDGET: Final = 16384
 """Tokens that a prefill rank computes in one step, if as many wait."""
-_ROUNDS_TO_SETTLE: Final = 200
+_ITERATIONS: Final = 150
+_DAMPING: Final = 0.3
+_MOST_BUSY: Final = 50.0
+"""Beyond this many softnesses the softened queue is the plain one, and exp would overflow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOff:
+    """Constants of disaggregated serving, the same for all engines."""
+
+    alone_factor: float = 1.0
+    """Time of a prefill alone on its rank, over what its step law says."""
+    crowded_factor: float = 1.0
+    """The same per prompt while others wait: batches are fuller than the budget assumed."""
+    path_s: float = 0.0
+    """A second hop through the router, and the decode engine's admission."""
+    burst_factor: float = 1.0
+    """How much longer the initial burst's queue is than that of prompts served evenly: routers
+    fill one prefill rank before they know its load, and caches of first prompts are compiled."""
+    softness: float = 0.05
+    """Share of a user's cycle over which the queue's onset is spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +57,7 @@ class TwoStages:
     constants: EngineConstants
     transfer_s_per_token: float
     """Time to move the cache of one prompt token from prefill to decode."""
+    hand_off: HandOff
 
 
 def disaggregated_means(it: TwoStages, load: Load) -> Means:
@@ -41,23 +65,32 @@ def disaggregated_means(it: TwoStages, load: Load) -> Means:
     share = 0.9 if load.lengths == "uniform" else 1.0
     prompt, output = share * load.prompt_tokens, share * load.output_tokens
     ranks = it.prefill.replicas * it.prefill.degrees.dp_degree
-    alone, crowded = _prefill_s(it, prompt, 1), _crowded_s(it, prompt)
-    moved = it.transfer_s_per_token * prompt
-    wait, step = 0.0, _decode_step_s(it, 1.0, prompt, output)
+    h = it.hand_off
+    crowded = _crowded_s(it, prompt) * h.crowded_factor
+    fixed = (
+        _prefill_s(it, prompt, 1) * h.alone_factor
+        + it.transfer_s_per_token * prompt
+        + it.constants.path_s
+        + h.path_s
+    )
     capacity = ranks / crowded
-    for _ in range(_ROUNDS_TO_SETTLE):
-        cycle = wait + alone + moved + it.constants.path_s + (output - 1) * step
-        rate = load.users / cycle
-        decoding = min(rate, capacity) * (output - 1) * step
-        step += 0.3 * (_decode_step_s(it, decoding, prompt, output) - step)
-        rest = cycle - wait
-        queue = max(0.0, load.users / capacity - rest)
-        busy = min(rate / capacity, 0.95)
-        wait += 0.3 * (max(queue, crowded * busy / (2 * (1 - busy)) / ranks) - wait)
-    settled = wait + alone + moved + it.constants.path_s + step
-    burst = max(load.users / ranks - 1, 0) * crowded / 2 + settled - wait
-    ttft = (burst + (load.rounds - 1) * settled) / load.rounds
-    return Means(ttft, step)
+    wait, step = 0.0, _decode_step_s(it, 1.0, prompt, output)
+    for _ in range(_ITERATIONS):
+        decode = (output - 1) * step
+        rate = min(load.users / (wait + fixed + decode), capacity)
+        step += _DAMPING * (_decode_step_s(it, rate * decode, prompt, output) - step)
+        rest = fixed + decode
+        wait += _DAMPING * (_softened(load.users / capacity - rest, h.softness * rest) - wait)
+    settled = wait + fixed + step
+    queued = max(load.users / ranks - 1, 0) * crowded / 2 * h.burst_factor
+    burst = max(settled, queued + fixed + step)
+    return Means((burst + (load.rounds - 1) * settled) / load.rounds, step)
+
+
+def _softened(queue_s: float, softness_s: float) -> float:
+    """max(queue, 0) with a smooth onset: s ln(1 + exp(queue / s))."""
+    ratio = queue_s / softness_s
+    return queue_s if ratio > _MOST_BUSY else softness_s * float(np.logaddexp(0.0, ratio))
 
 
 def _prefill_s(it: TwoStages, prompt: float, prompts: float) -> float:

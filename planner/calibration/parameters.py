@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from planner.calibration.constants import EngineConstants
+from planner.calibration.disaggregated import HandOff
 from planner.calibration.pooling import Pooling, Term
 from planner.curves.roofline import Efficiency
 from planner.data import shipped
@@ -53,11 +54,25 @@ class EngineParameters(Spec):
         return EngineConstants(**self.model_dump())
 
 
+class HandOffParameters(Spec):
+    """Constants of disaggregated serving (see ``planner.calibration.disaggregated``)."""
+
+    alone_factor: float = Field(gt=0)
+    crowded_factor: float = Field(gt=0)
+    path_s: float = Field(ge=0)
+    burst_factor: float = Field(ge=0)
+    softness: float = Field(gt=0)
+
+    def hand_off(self) -> HandOff:
+        """Return them as the loop takes them."""
+        return HandOff(**self.model_dump())
+
+
 class TermParameters(Spec):
     """One kind of effect (see ``planner.calibration.pooling``)."""
 
     keys: tuple[str, ...]
-    shape: Literal["flat", "load"]
+    shape: Literal["flat", "load", "users"]
     sd: float = Field(gt=0)
 
 
@@ -65,13 +80,14 @@ class PoolingParameters(Spec):
     """Effects of one metric."""
 
     noise_sd: float = Field(gt=0)
+    apart_noise_sd: float = Field(gt=0)
     clip: float = Field(gt=0)
     terms: tuple[TermParameters, ...]
 
     def pooling(self) -> Pooling:
         """Return them as pooling takes them."""
         terms = tuple(Term(t.keys, t.shape, t.sd) for t in self.terms)
-        return Pooling(terms, self.noise_sd, self.clip)
+        return Pooling(terms, self.noise_sd, self.apart_noise_sd, self.clip)
 
 
 class Parameters(Spec):
@@ -87,6 +103,7 @@ class Parameters(Spec):
     """Weight of the roofline against moved laws where no library law exists."""
     roofline: RooflineParameters
     engines: dict[str, EngineParameters]
+    hand_off: HandOffParameters
     ttft: PoolingParameters
     tpot: PoolingParameters
     ttft_band: float = Field(gt=0)

@@ -14,13 +14,10 @@ from planner.curves.transfer import APrioriLaw, Configuration, StepLawLibrary, m
 from planner.kernels.closed_loop import EngineTimes, RankLaw, serve_users
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from planner.calibration.parameters import Parameters
     from planner.calibration.points import Load, Stage, System
-    from planner.catalogue import Catalogue
     from planner.curves.step_law import StepLaw
     from planner.kernels.closed_loop import ClientRecords
 
@@ -113,16 +110,11 @@ def configuration_of(system: System, stage: Stage) -> Configuration:
 class Physics:
     """Step laws, scheduling rules and host constants; nothing of the measured rows but those."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        parameters: Parameters,
-        constants: Mapping[str, EngineConstants],
-    ) -> None:
-        self._library = StepLawLibrary(catalogue)
+    def __init__(self, library: StepLawLibrary, parameters: Parameters) -> None:
+        self._library = library
         self._efficiency = parameters.roofline.efficiency()
         self._share = parameters.roofline_share
-        self._constants = dict(constants)
+        self._constants = {name: e.constants() for name, e in parameters.engines.items()}
         self._laws: dict[tuple[object, ...], APrioriLaw] = {}
 
     def law(self, system: System) -> APrioriLaw:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-Shape = Literal["flat", "load"]
+Shape = Literal["flat", "load", "users"]
 
 LOAD_WIDTH: Final = 1.5
 """Over how many steps of the load axes an effect keeps its value (see ``load_axes``)."""
@@ -41,14 +41,15 @@ class Term:
     keys: tuple[str, ...]
     """Names of :func:`keys_of`: points equal in all of them share the effect."""
     shape: Shape
-    """``flat``: a constant; ``load``: a smooth function of users and lengths."""
+    """``flat``: a constant; ``load``: a smooth function of users and lengths; ``users``: of
+    users only."""
     sd: float
     """Standard deviation of the effect, in ln."""
 
     @property
     def name(self) -> str:
         """The term as tables write it."""
-        return "+".join(self.keys) + ("*load" if self.shape == "load" else "")
+        return "+".join(self.keys) + ("" if self.shape == "flat" else f"*{self.shape}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Pooling:
     terms: tuple[Term, ...]
     noise_sd: float
     """What is left of a single run, in ln."""
+    apart_noise_sd: float
+    """The same of a disaggregated run."""
     clip: float = 1.2
     """Residuals beyond count as this much: they are mislabelled or broken runs."""
 
@@ -89,6 +92,7 @@ def keys_of(point: Point, *, matched: bool) -> dict[str, str]:
         "family": "mla" if s.llm.mla else "moe" if s.llm.experts else "dense",
         "several": s.engine_version if several else "",
         "group": point.group,
+        "curve": point.curve,
     }
 
 
@@ -137,11 +141,16 @@ def covariance(terms: Sequence[Term], one: Kin, other: Kin) -> Floats:
     """Return how much the residuals of two sets of points have in common; (one, other)."""
     total = np.zeros((len(one), len(other)))
     apart = ((one.axes[:, None, :] - other.axes[None, :, :]) ** 2).sum(-1)
-    near = np.exp(-0.5 * apart / LOAD_WIDTH**2)
+    users = (one.axes[:, None, 0] - other.axes[None, :, 0]) ** 2
+    nearness = {
+        "load": np.exp(-0.5 * apart / LOAD_WIDTH**2),
+        "users": np.exp(-0.5 * users / LOAD_WIDTH**2),
+        "flat": np.ones_like(users),
+    }
     for term in terms:
         a, b = _codes(term, one, other)
         same = (a[:, None] == b[None, :]) & (a[:, None] >= 0)
-        total += term.sd**2 * (same * near if term.shape == "load" else same)
+        total += term.sd**2 * same * nearness[term.shape]
     return total
 
 
@@ -160,9 +169,15 @@ def _codes(term: Term, one: Kin, other: Kin) -> tuple[NDArray[np.intp], NDArray[
     return codes(one), codes(other)
 
 
+def noise_variance(pooling: Pooling, kin: Kin) -> Floats:
+    """Return the variance of a single run of each point; shape ``(n,)``."""
+    apart = np.array([bool(k["apart"]) for k in kin.keys], dtype=bool)
+    return np.where(apart, pooling.apart_noise_sd**2, pooling.noise_sd**2)
+
+
 def prior_variance(pooling: Pooling, kin: Kin) -> Floats:
     """Return the variance of each point's residual before any is known; shape ``(n,)``."""
-    total = np.full(len(kin), pooling.noise_sd**2)
+    total = noise_variance(pooling, kin)
     for term in pooling.terms:
         taking_part = np.array([all(k[x] for x in term.keys) for k in kin.keys])
         total += term.sd**2 * taking_part
@@ -181,12 +196,24 @@ class Residual:
 class Pool:
     """Effects given the residuals of some points."""
 
-    def __init__(self, pooling: Pooling, kin: Kin, residual: Floats) -> None:
+    def __init__(
+        self, pooling: Pooling, kin: Kin, residual: Floats, runs: Floats | None = None
+    ) -> None:
+        """Learn the effects.
+
+        Args:
+            pooling: Terms and noise.
+            kin: Points that were measured.
+            residual: ln(measured / predicted) of each; shape ``(n,)``.
+            runs: How many runs each stands for; default 1.
+        """
         self.pooling = pooling
         self._kin = kin
         self._residual = np.clip(residual, -pooling.clip, pooling.clip)
         total = covariance(pooling.terms, kin, kin)
-        total[np.diag_indices(len(kin))] += pooling.noise_sd**2
+        total[np.diag_indices(len(kin))] += noise_variance(pooling, kin) / (
+            1.0 if runs is None else runs
+        )
         self._factor = cho_factor(total, lower=True)
         self._weights: Floats = cho_solve(self._factor, self._residual)
 

@@ -10,6 +10,7 @@ import numpy as np
 from planner.calibration.disaggregated import TwoStages, disaggregated_means
 from planner.calibration.physics import Physics, configuration_of
 from planner.calibration.pooling import Pool, Residual, kin_of, prior_variance
+from planner.curves.transfer import StepLawLibrary
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,10 +74,11 @@ class Physical:
 class Predictor:
     """Step laws, constants and pooling, ready for points."""
 
-    def __init__(self, catalogue: Catalogue, parameters: Parameters) -> None:
-        constants = {name: e.constants() for name, e in parameters.engines.items()}
+    def __init__(
+        self, catalogue: Catalogue, parameters: Parameters, library: StepLawLibrary | None = None
+    ) -> None:
         self.parameters = parameters
-        self._physics = Physics(catalogue, parameters, constants)
+        self._physics = Physics(library or StepLawLibrary(catalogue), parameters)
 
     def physics(self, points: Sequence[Point]) -> Physical:
         """Simulate every point."""
@@ -190,6 +192,7 @@ class Predictor:
                 decode_law=self._physics.law(system).law,
                 constants=self._physics.constants(system.engine),
                 transfer_s_per_token=moved,
+                hand_off=self.parameters.hand_off.hand_off(),
             ),
             load,
         )
