@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.optimize import least_squares
 
+from planner.calibration.least_squares import solved
 from planner.calibration.parameters import (
     EngineParameters,
     HandOffParameters,
@@ -22,7 +23,7 @@ from planner.calibration.parameters import (
 from planner.calibration.predict import Predictor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -98,7 +99,7 @@ def weighed(error: Floats, points: Sequence[Point], within: float, between: floa
     _, codes, counts = np.unique(
         [level_of(p) for p in points], return_inverse=True, return_counts=True
     )
-    groups = np.unique([p.group for p in points], return_inverse=True, return_counts=True)
+    groups = np.unique([p.system.group for p in points], return_inverse=True, return_counts=True)
     size = groups[2][groups[1]]
     mean = (np.bincount(codes, error) / counts)[codes]
     return np.concatenate(
@@ -172,6 +173,21 @@ ROOFLINE: Final = (
     "collective_s", "link",
 )  # fmt: skip
 _ROOFLINE_PRIOR: Final = 0.7
+_ROOFLINE_START: Final = RooflineParameters(
+    bandwidth=0.65, arithmetic=0.6, experts=0.5, attention=1.3, overlap=0.3, launch_s=25e-6,
+    expert_launch_s=20e-6, routing=1.0, narrow=1.0, collective_s=14e-6, link=0.3,
+)  # fmt: skip
+"""Typical efficiencies: where the search begins, and the middle of the prior."""
+_ROOFLINE_HIGHEST: Final = {"bandwidth": 0.95, "arithmetic": 0.9, "narrow": 1.5, "link": 0.9}
+_ROOFLINE_MOST: Final = np.array(
+    [
+        np.log(_ROOFLINE_HIGHEST[n] / getattr(_ROOFLINE_START, n))
+        if n in _ROOFLINE_HIGHEST
+        else np.inf
+        for n in ROOFLINE
+    ]
+)
+"""Nothing runs above its peak."""
 
 
 def fit_roofline(fitter: Fitter, start: Parameters, rounds: int = 8) -> Parameters:
@@ -181,11 +197,11 @@ def fit_roofline(fitter: Fitter, start: Parameters, rounds: int = 8) -> Paramete
         p for p, a in zip(fitter.points, apart, strict=True) if a and p.system.prefill is None
     )
     fitter = Fitter(fitter.catalogue, fitter.library, few)
-    counts = {g: sum(p.group == g for p in few) for g in {p.group for p in few}}
-    weight = np.array([counts[p.group] ** -0.25 for p in few])
+    counts = {g: sum(p.system.group == g for p in few) for g in {p.system.group for p in few}}
+    weight = np.array([counts[p.system.group] ** -0.25 for p in few])
 
     def made(x: Floats) -> Parameters:
-        values = start.roofline.model_dump()
+        values = _ROOFLINE_START.model_dump()
         values.update({n: values[n] * float(np.exp(v)) for n, v in zip(ROOFLINE, x, strict=True)})
         return start.model_copy(update={"roofline": RooflineParameters(**values)})
 
@@ -194,7 +210,12 @@ def fit_roofline(fitter: Fitter, start: Parameters, rounds: int = 8) -> Paramete
         ttft, tpot = fitter.logs(alone)
         return np.concatenate([tpot * weight / 0.1, 0.35 * ttft * weight / 0.3, x / _ROOFLINE_PRIOR])
 
-    return made(_solved(cost, len(ROOFLINE), rounds))
+    return made(solved(cost, len(ROOFLINE), rounds, most=_ROOFLINE_MOST).x)
+
+
+_HAND_OFF_START: Final = HandOffParameters(
+    alone_factor=1.0, crowded_factor=1.0, path_s=0.05, burst_factor=1.0, softness=0.05
+)
 
 
 def fit_hand_off(fitter: Fitter, start: Parameters, rounds: int = 10) -> Parameters:
@@ -204,7 +225,7 @@ def fit_hand_off(fitter: Fitter, start: Parameters, rounds: int = 10) -> Paramet
     names = tuple(start.hand_off.model_dump())
 
     def made(x: Floats) -> Parameters:
-        values = start.hand_off.model_dump()
+        values = _HAND_OFF_START.model_dump()
         values.update({n: values[n] * float(np.exp(v)) for n, v in zip(names, x, strict=True)})
         return start.model_copy(update={"hand_off": HandOffParameters(**values)})
 
@@ -212,11 +233,4 @@ def fit_hand_off(fitter: Fitter, start: Parameters, rounds: int = 10) -> Paramet
         ttft, _ = fitter.logs(made(x))
         return np.concatenate([np.clip(ttft, -2, 2) / 0.4, x])
 
-    return made(_solved(cost, len(names), rounds))
-
-
-def _solved(cost: Callable[[Floats], Floats], size: int, rounds: int) -> Floats:
-    found = least_squares(
-        cost, np.zeros(size), loss="soft_l1", diff_step=0.05, max_nfev=rounds
-    )
-    return np.asarray(found.x)
+    return made(solved(cost, len(names), rounds).x)

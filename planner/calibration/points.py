@@ -44,6 +44,17 @@ class System:
         return self.main.replicas * self.main.degrees.accelerators + ahead
 
 
+    @property
+    def group(self) -> str:
+        """The system without its engine's version: what one would call one configuration."""
+        parts = [self.llm.id, self.precision, self.accelerator.id, self.engine, self.mode]
+        for stage in (self.prefill, self.main):
+            if stage is not None:
+                d = stage.degrees
+                parts.append(f"{stage.replicas}x{d.accelerators}.dp{d.dp_degree}.ep{d.ep_degree}")
+        return " ".join(parts)
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """A benchmark client: how many users, what they send."""
@@ -75,10 +86,8 @@ class Point:
     ttft_s: float | None
     """Mean over requests."""
     tpot_s: float | None
-    group: str
-    """Points of one group share model, accelerator, engine, precision and degrees."""
     curve: str
-    """Points of one curve differ in the number of users only."""
+    """Points of one curve differ in the number of users only; empty: of none."""
     note: str = ""
 
 

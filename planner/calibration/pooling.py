@@ -91,7 +91,7 @@ def keys_of(point: Point, *, matched: bool) -> dict[str, str]:
         "law": "library" if matched else "transfer",
         "family": "mla" if s.llm.mla else "moe" if s.llm.experts else "dense",
         "several": s.engine_version if several else "",
-        "group": point.group,
+        "group": s.group,
         "curve": point.curve,
     }
 
@@ -125,6 +125,10 @@ class Kin:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def with_others(self, others: Kin) -> Kin:
+        """Return these points followed by others."""
+        return Kin((*self.keys, *others.keys), np.concatenate([self.axes, others.axes]))
 
     def part(self, index: NDArray[np.intp]) -> Kin:
         """Return some of the points."""

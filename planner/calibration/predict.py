@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from planner.calibration.levels import Levels
     from planner.calibration.parameters import Parameters
     from planner.calibration.physics import Means
     from planner.calibration.pooling import Kin, Pooling
@@ -75,9 +76,14 @@ class Predictor:
     """Step laws, constants and pooling, ready for points."""
 
     def __init__(
-        self, catalogue: Catalogue, parameters: Parameters, library: StepLawLibrary | None = None
+        self,
+        catalogue: Catalogue,
+        parameters: Parameters,
+        library: StepLawLibrary | None = None,
+        levels: Levels | None = None,
     ) -> None:
         self.parameters = parameters
+        self.levels = levels
         self._physics = Physics(library or StepLawLibrary(catalogue), parameters)
 
     def physics(self, points: Sequence[Point]) -> Physical:
@@ -101,16 +107,17 @@ class Predictor:
 
     def pool(self, metric: str, known: Physical) -> tuple[Pool, tuple[Point, ...]] | None:
         """Return the effects that measured points tell, and those points; None without any."""
-        index = np.flatnonzero([getattr(p, metric) is not None for p in known.points])
-        if not index.size:
+        told = self._told(metric, known)
+        if told is None:
             return None
-        truth = np.log([getattr(known.points[i], metric) for i in index])
-        residual = truth - known.log(metric)[index]
-        points = tuple(known.points[i] for i in index)
-        return Pool(self._pooling(metric), known.kin().part(index), residual), points
+        kin, residual, points = told
+        return Pool(self._pooling(metric), kin, residual), points
 
     def predict(self, wanted: Physical, known: Physical | None = None) -> list[Prediction]:
-        """Predict points, given others that were measured.
+        """Predict points, given what is known of their kin.
+
+        Few measurements come on top of the committed levels; measurements of many systems
+        replace them, so that what is known twice does not count twice.
 
         Args:
             wanted: What physics says of the points.
@@ -118,8 +125,8 @@ class Predictor:
         """
         estimates = {}
         for metric in METRICS:
-            pooled = self.pool(metric, known) if known is not None else None
-            residual = None if pooled is None else pooled[0].at(wanted.kin())
+            pool = self._pool_for(metric, known)
+            residual = None if pool is None else pool.at(wanted.kin())
             estimates[metric] = self.estimates(metric, wanted, residual)
         return [
             Prediction(p, t, o, s)
@@ -127,6 +134,34 @@ class Predictor:
                 wanted.points, estimates["ttft_s"], estimates["tpot_s"], wanted.sources, strict=True
             )
         ]
+
+    def _pool_for(self, metric: str, known: Physical | None) -> Pool | None:
+        told = None if known is None else self._told(metric, known)
+        pooling = self._pooling(metric)
+        if told is not None and len({p.system.group for p in told[2]}) >= MANY_SYSTEMS:
+            return Pool(pooling, told[0], told[1])
+        if self.levels is None:
+            return None if told is None else Pool(pooling, told[0], told[1])
+        if told is None:
+            return self.levels.pool(pooling, metric)
+        kin, residual, _ = told
+        return Pool(
+            pooling,
+            self.levels.kin.with_others(kin),
+            np.concatenate([self.levels.logs(metric), residual]),
+            np.concatenate([self.levels.runs(), np.ones(len(kin))]),
+        )
+
+    def _told(
+        self, metric: str, known: Physical
+    ) -> tuple[Kin, Floats, tuple[Point, ...]] | None:
+        """Return measured points, their residuals, and the points themselves."""
+        index = np.flatnonzero([getattr(p, metric) is not None for p in known.points])
+        if not index.size:
+            return None
+        truth = np.log([getattr(known.points[i], metric) for i in index])
+        points = tuple(known.points[i] for i in index)
+        return known.kin().part(index), truth - known.log(metric)[index], points
 
     def leave_out(self, measured: Physical, unit: str) -> list[Prediction]:
         """Predict measured points, each from those of all other units.
@@ -198,6 +233,9 @@ class Predictor:
         )
 
 
+MANY_SYSTEMS: Final = 20
+"""Measurements of so many configurations tell of engines and models on their own."""
+
 METRICS: Final = ("ttft_s", "tpot_s")
 
 
@@ -206,7 +244,7 @@ def unit_of(point: Point, unit: str) -> str:
     s = point.system
     if unit == "system":
         return f"{s.llm.id}|{s.accelerator.id}|{s.engine}"
-    return point.group
+    return point.system.group
 
 
 def _part(known: Physical, index: NDArray[np.intp]) -> Physical:

@@ -100,20 +100,21 @@ def _point(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogu
     source = cells.get("silicon_data_source", "")
     uniform = any(mark in source for mark in _UNIFORM_SOURCES)
     lengths: Lengths = "uniform" if uniform else "fixed"
+    system = System(
+        llm=llm,
+        precision=precision,
+        accelerator=accelerator,
+        engine=cells["backend"],
+        engine_version=cells.get("backend_version", ""),
+        mode=mode,
+        main=main,
+        prefill=prefill,
+        multi_node_runtime="dynamo" in source,
+    )
     return Point(
         row=number,
         id=name,
-        system=System(
-            llm=llm,
-            precision=precision,
-            accelerator=accelerator,
-            engine=cells["backend"],
-            engine_version=cells.get("backend_version", ""),
-            mode=mode,
-            main=main,
-            prefill=prefill,
-            multi_node_runtime="dynamo" in source,
-        ),
+        system=system,
         load=Load(
             users=_whole(cells, "x_concurrency"),
             prompt_tokens=_whole(cells, "isl"),
@@ -122,10 +123,13 @@ def _point(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogu
         ),
         ttft_s=_milliseconds(cells, "silicon_ttft_ms"),
         tpot_s=_milliseconds(cells, "silicon_tpot_ms"),
-        group=cells.get("x_group") or f"{llm.id}|{accelerator.id}|{cells['backend']}|{precision}",
-        curve=cells.get("x_curve") or name,
+        curve=cells.get("x_curve") or _curve(cells, system),
         note=note,
     )
+
+
+def _curve(cells: Mapping[str, str], system: System) -> str:
+    return f"{system.group} {system.engine_version} {cells['isl']} {cells['osl']}"
 
 
 def find_llm(catalogue: Catalogue, name: str) -> Llm:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from planner.calibration.levels import read_levels
 from planner.calibration.metrics import breakdown, scored
 from planner.calibration.parameters import read_parameters
 from planner.calibration.predict import METRICS, Predictor
@@ -125,12 +126,13 @@ def validate(
         calibrate_on: Measurements that the predictions may use.
         leave_out: Instead: each row is predicted from those of all other groups (or systems)
             of its own table.
-        parameters: Default: those shipped.
+        parameters: Default: those shipped, with the levels that belong to them.
 
     Raises:
         InputError: A table cannot be read.
     """
-    predictor = Predictor(catalogue, parameters or read_parameters())
+    levels = read_levels(catalogue) if parameters is None else None
+    predictor = Predictor(catalogue, parameters or read_parameters(), levels=levels)
     table = read_closed_loop_means(rows, catalogue)
     wanted = predictor.physics(table.points)
     if leave_out is not None:

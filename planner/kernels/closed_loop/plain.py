@@ -156,7 +156,7 @@ class _Rank:
                 self.arrived += 1
             self.reserved += self.reserve(i)
             self.held += need
-            self.partial, self.computed = i, 0
+            self.partial, self.computed = i, min(e.cached_tokens, need - 1)
             tokens, squares = self.compute(tokens, squares)
         self.before = self.now
         self.now += (

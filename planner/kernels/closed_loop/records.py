@@ -60,6 +60,8 @@ class EngineTimes(NamedTuple):
     path_in_s: float = 0.0
     path_out_s: float = 0.0
     """From the client to the front end, and from the engine back to the client."""
+    cached_tokens: int = 0
+    """Leading tokens of every prompt that the prefix cache holds; at least one is computed."""
 
 
 class ClientRecords(NamedTuple):

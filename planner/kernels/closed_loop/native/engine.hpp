@@ -49,6 +49,7 @@ struct Engine {
   double host_step_s, host_sequence_s, host_prefill_s;
   double front_request_s, front_token_s;  // serial work per request before it is queued
   double path_in_s, path_out_s;
+  i64 cached_tokens;  // leading tokens of every prompt that need not be computed
 };
 
 struct Traffic {
@@ -145,7 +146,7 @@ class Rank {
       reserved_ += reserve(i);
       held_ += needed(i);
       partial_ = i;
-      computed_ = 0;
+      computed_ = std::min(engine_.cached_tokens, needed(i) - 1);
       compute(tokens, squares);
     }
     before_ = now_;

@@ -51,7 +51,7 @@ bool in_range(const Law& law, const Engine& engine, const Traffic& traffic) {
   if (law.count < 2 || engine.scheduler < 0 || engine.scheduler > 2) return false;
   if (engine.max_tokens < 1 || engine.max_seqs < 1 || engine.max_seqs > engine.max_tokens)
     return false;
-  if (engine.kv_tokens < 1 || traffic.clients < 0) return false;
+  if (engine.kv_tokens < 1 || engine.cached_tokens < 0 || traffic.clients < 0) return false;
   for (i64 i = 0; i < traffic.count; ++i) {
     constexpr i32 kLongest = 1 << 24;
     if (traffic.prompt[i] < 1 || traffic.output[i] < 1) return false;
@@ -65,13 +65,13 @@ PyObject* serve(PyObject*, PyObject* args) {
   PyObject *knots_in, *steps_in, *prompts, *outputs, *sent_in, *first_in, *finish_in;
   Law law{};
   Engine engine{};
-  long long tokens, seqs, kv, poll, clients;
-  if (!PyArg_ParseTuple(args, "(OOddd)(iLLLdLiddddddd)LOOOOO:serve", &knots_in, &steps_in,
+  long long tokens, seqs, kv, poll, cached, clients;
+  if (!PyArg_ParseTuple(args, "(OOddd)(iLLLdLidddddddL)LOOOOO:serve", &knots_in, &steps_in,
                         &law.slope, &law.square, &law.context, &engine.scheduler, &tokens, &seqs,
                         &kv, &engine.reserved_output, &poll, &engine.late_steps,
                         &engine.host_step_s, &engine.host_sequence_s, &engine.host_prefill_s,
                         &engine.front_request_s, &engine.front_token_s, &engine.path_in_s,
-                        &engine.path_out_s, &clients, &prompts, &outputs, &sent_in, &first_in,
+                        &engine.path_out_s, &cached, &clients, &prompts, &outputs, &sent_in, &first_in,
                         &finish_in))
     return nullptr;
   Array<double> knots, steps, sent, first, finish;
@@ -88,6 +88,7 @@ PyObject* serve(PyObject*, PyObject* args) {
   engine.max_seqs = seqs;
   engine.kv_tokens = kv;
   engine.poll_steps = poll;
+  engine.cached_tokens = cached;
   const i64 n = prompt.size();
   Traffic traffic{n, clients, prompt.data(), output.data(), sent.data(), first.data(),
                   finish.data()};
