@@ -52,8 +52,13 @@ class BuildExtension(build_ext):
         if self.compiler.compiler_type == "msvc":
             ext.extra_compile_args = ["/O2", "/std:c++17", "/EHsc"]
         else:
-            ext.extra_compile_args = ["-O3", "-std=c++17", "-fvisibility=hidden", "-g0",
-                                      "-ffp-contract=off"]
+            ext.extra_compile_args = [
+                "-O3",
+                "-std=c++17",
+                "-fvisibility=hidden",
+                "-g0",
+                "-ffp-contract=off",
+            ]
         super().build_extension(ext)
 
 

@@ -31,7 +31,8 @@ FACTS: Final = {
     "learned_from": (
         "mean TTFT and TPOT of 1,768 closed-loop runs without speculative decoding (table "
         "silicon_sample.csv of ai-dynamo/aiconfigurator, commit 095f58a, cleaned); its rows are "
-        "exports of the public InferenceX (formerly InferenceMAX) results and measurements by NVIDIA"
+        "exports of the public InferenceX (formerly InferenceMAX) results and measurements by "
+        "NVIDIA"
     ),
     "source": "ai-dynamo/aiconfigurator, InferenceX (SemiAnalysis)",
     "licence": "Apache-2.0",

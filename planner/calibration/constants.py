@@ -36,6 +36,11 @@ class EngineConstants:
     context_log: float = 0.0
     """Logarithm of the factor on c_K."""
 
+    attention_log: float = 0.0
+    """Logarithm of a further factor on c_X."""
+    mixed_context_log: float = 0.0
+    """Logarithm of the factor on c_K in steps that also compute prompts."""
+
     def applied_to(self, law: StepLaw) -> StepLaw:
         """Return a step law with its terms scaled."""
         span = np.log2(PREFILL_TOKENS / DECODE_TOKENS)
@@ -47,7 +52,7 @@ class EngineConstants:
             knots=law.knots,
             step_s=tuple(level.tolist()),
             slope_beyond_s_per_token=law.slope_beyond_s_per_token * prefill,
-            c_x_s_per_token2=law.c_x_s_per_token2 * prefill,
+            c_x_s_per_token2=law.c_x_s_per_token2 * prefill * float(np.exp(self.attention_log)),
             c_k_s_per_token=law.c_k_s_per_token * float(np.exp(self.context_log)),
         )
 

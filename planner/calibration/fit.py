@@ -69,9 +69,8 @@ class Fitter:
     def logs(self, parameters: Parameters) -> tuple[Floats, Floats]:
         """Return ln(predicted / measured) of TTFT and TPOT; shape ``(n,)`` each."""
         found = Predictor(self.catalogue, parameters, self.library).physics(self.points)
-        ttft = found.log("ttft_s") - np.log([p.ttft_s for p in self.points])
-        tpot = found.log("tpot_s") - np.log([p.tpot_s for p in self.points])
-        return ttft, tpot
+        truth = np.log(np.array([(p.ttft_s, p.tpot_s) for p in self.points], dtype=np.float64))
+        return found.log("ttft_s") - truth[:, 0], found.log("tpot_s") - truth[:, 1]
 
     def matched(self, parameters: Parameters) -> NDArray[np.bool_]:
         """Return which points have a library law of their own; shape ``(n,)``."""
@@ -208,7 +207,9 @@ def fit_roofline(fitter: Fitter, start: Parameters, rounds: int = 8) -> Paramete
     def cost(x: Floats) -> Floats:
         alone = made(x).model_copy(update={"roofline_share": 1.0})
         ttft, tpot = fitter.logs(alone)
-        return np.concatenate([tpot * weight / 0.1, 0.35 * ttft * weight / 0.3, x / _ROOFLINE_PRIOR])
+        return np.concatenate(
+            [tpot * weight / 0.1, 0.35 * ttft * weight / 0.3, x / _ROOFLINE_PRIOR]
+        )
 
     return made(solved(cost, len(ROOFLINE), rounds, most=_ROOFLINE_MOST).x)
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.calibration.points import Lengths, Mode
-    from planner.calibration.predict import Physical, Predictor
     from planner.calibration.pooling import Kin, Pooling
+    from planner.calibration.predict import Physical, Predictor
     from planner.catalogue import Catalogue
 
     Floats = NDArray[np.float64]
@@ -90,7 +90,7 @@ class Levels:
 
 def condense(predictor: Predictor, measured: Physical) -> tuple[Level, ...]:
     """Return the levels that measured points amount to, in a stable order."""
-    cells: dict[tuple[object, ...], list[int]] = {}
+    cells: dict[tuple[str, str, Lengths, int, int, int], list[int]] = {}
     for i, p in enumerate(measured.points):
         if p.ttft_s and p.tpot_s:
             key = (p.system.group, p.system.engine_version, p.load.lengths, *_corner(p.load))
@@ -126,7 +126,7 @@ def _corner(load: Load) -> tuple[int, int, int]:
     return nearest(load.users, USERS), nearest(prompt, TOKENS), nearest(output, TOKENS)
 
 
-def _level(p: Point, matched: bool, runs: int, ttft: float, tpot: float) -> Level:  # noqa: FBT001
+def _level(p: Point, matched: bool, runs: int, ttft: float, tpot: float) -> Level:
     s, ahead = p.system, p.system.prefill
     d = s.main.degrees
     a = ahead.degrees if ahead else Degrees(0, 0, 0)

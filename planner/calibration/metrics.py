@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from planner.calibration.predict import Estimate, Prediction
+    from planner.calibration.predict import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Metrics:
     """Median of predicted / measured − 1."""
     p90: float
     """90th percentile of |predicted / measured − 1|."""
-    band_coverage: float
-    """Share of measurements within the stated 90 % band."""
+    band_coverage: float | None
+    """Share of measurements within the stated 90 % band; None where no band is stated."""
 
 
 def metrics_of(scored: Sequence[Scored]) -> Metrics | None:
@@ -46,7 +46,8 @@ def metrics_of(scored: Sequence[Scored]) -> Metrics | None:
     if not scored:
         return None
     error = np.array([s.predicted.value / s.measured - 1 for s in scored])
-    within = [s.predicted.low <= s.measured <= s.predicted.high for s in scored]
+    banded = [s for s in scored if np.isfinite(s.predicted.low)]
+    within = [s.predicted.low <= s.measured <= s.predicted.high for s in banded]
     size = np.abs(error)
     return Metrics(
         n=len(scored),
@@ -54,7 +55,7 @@ def metrics_of(scored: Sequence[Scored]) -> Metrics | None:
         median_ape=float(np.median(size)),
         bias=float(np.median(error)),
         p90=float(np.quantile(size, 0.9)),
-        band_coverage=float(np.mean(within)),
+        band_coverage=float(np.mean(within)) if banded else None,
     )
 
 
@@ -75,21 +76,4 @@ def breakdown(scored: Sequence[Scored]) -> dict[str, dict[str, Metrics]]:
             for level in levels
             if (m := metrics_of([s for s in scored if getattr(s, by) == level])) is not None
         }
-    return found
-
-
-def scored(
-    predictions: Sequence[Prediction],
-    measured: Callable[[Prediction], float | None],
-    predicted: Callable[[Prediction], Estimate | None],
-) -> list[Scored]:
-    """Return the values that are both measured and predicted."""
-    found = []
-    for p in predictions:
-        truth, guess = measured(p), predicted(p)
-        if truth is not None and guess is not None and truth > 0:
-            s = p.point.system
-            found.append(
-                Scored(truth, guess, s.mode, s.accelerator.id, s.engine, s.llm.id)
-            )
     return found

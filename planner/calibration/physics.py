@@ -85,6 +85,7 @@ def engine_times(
         front_token_s=constants.front_token_s,
         path_in_s=constants.path_s / 2,
         path_out_s=constants.path_s / 2,
+        mixed_context=float(np.exp(constants.mixed_context_log)),
     )
 
 
@@ -128,23 +129,31 @@ class Physics:
     def law_of(self, wanted: Configuration) -> APrioriLaw:
         """Return the a-priori step law of a configuration, host constants applied.
 
-        Where the library has no law of it, moved laws and the roofline are averaged, the
-        latter with the fitted efficiencies.
-
         Raises:
             InputError: The catalogue knows too little of the model or the accelerator.
         """
         w = wanted
         key = (w.llm.id, w.precision, w.accelerator.id, w.engine, w.degrees)
         if key not in self._laws:
-            found = self._library.law(w)
-            law = found.law
-            if not found.matched:
-                base = roofline(w.geometry, w.formats, w.accelerator, w.degrees, self._efficiency)
-                law = mixed_law(law, base.law, self._share)
-            scaled = self.constants(w.engine).applied_to(law)
-            self._laws[key] = replace(found, law=scaled)
+            found = self._bare(w)
+            self._laws[key] = replace(found, law=self.constants(w.engine).applied_to(found.law))
         return self._laws[key]
+
+    def bare_law(self, system: System) -> APrioriLaw:
+        """Return the a-priori step law of a system's main stage, of the accelerator alone.
+
+        Raises:
+            InputError: The catalogue knows too little of the model or the accelerator.
+        """
+        return self._bare(configuration_of(system, system.main))
+
+    def _bare(self, w: Configuration) -> APrioriLaw:
+        """Where the library has no law, moved laws and the fitted roofline are averaged."""
+        found = self._library.law(w)
+        if found.matched:
+            return found
+        base = roofline(w.geometry, w.formats, w.accelerator, w.degrees, self._efficiency)
+        return replace(found, law=mixed_law(found.law, base.law, self._share))
 
     def constants(self, engine: str) -> EngineConstants:
         """Return the constants of an engine; where none are known, all zero."""

@@ -43,7 +43,6 @@ class System:
         ahead = self.prefill.replicas * self.prefill.degrees.accelerators if self.prefill else 0
         return self.main.replicas * self.main.degrees.accelerators + ahead
 
-
     @property
     def group(self) -> str:
         """The system without its engine's version: what one would call one configuration."""

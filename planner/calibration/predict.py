@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from planner.calibration.levels import Levels
     from planner.calibration.parameters import Parameters
     from planner.calibration.physics import Means
-    from planner.calibration.pooling import Kin, Pooling
     from planner.calibration.points import Load, Point, System
+    from planner.calibration.pooling import Kin, Pooling
     from planner.catalogue import Catalogue
 
     Floats = NDArray[np.float64]
@@ -84,7 +84,7 @@ class Predictor:
     ) -> None:
         self.parameters = parameters
         self.levels = levels
-        self._physics = Physics(library or StepLawLibrary(catalogue), parameters)
+        self.simulated = Physics(library or StepLawLibrary(catalogue), parameters)
 
     def physics(self, points: Sequence[Point]) -> Physical:
         """Simulate every point."""
@@ -152,9 +152,7 @@ class Predictor:
             np.concatenate([self.levels.runs(), np.ones(len(kin))]),
         )
 
-    def _told(
-        self, metric: str, known: Physical
-    ) -> tuple[Kin, Floats, tuple[Point, ...]] | None:
+    def _told(self, metric: str, known: Physical) -> tuple[Kin, Floats, tuple[Point, ...]] | None:
         """Return measured points, their residuals, and the points themselves."""
         index = np.flatnonzero([getattr(p, metric) is not None for p in known.points])
         if not index.size:
@@ -188,9 +186,7 @@ class Predictor:
             for p, s in zip(measured.points, measured.sources, strict=True)
         ]
 
-    def estimates(
-        self, metric: str, wanted: Physical, residual: Residual | None
-    ) -> list[Estimate]:
+    def estimates(self, metric: str, wanted: Physical, residual: Residual | None) -> list[Estimate]:
         """Return values and bands of one metric."""
         kin = wanted.kin()
         if residual is None:
@@ -209,23 +205,23 @@ class Predictor:
         return chosen.pooling()
 
     def _one(self, system: System, load: Load) -> tuple[Means, str, bool]:
-        law = self._physics.law(system)
+        law = self.simulated.law(system)
         if system.prefill is None:
-            return self._physics.colocated(system, load, law), law.source, law.matched
+            return self.simulated.colocated(system, load, law), law.source, law.matched
         return self._disaggregated(system, load), law.source, law.matched
 
     def _disaggregated(self, system: System, load: Load) -> Means:
         assert system.prefill is not None
         wanted = configuration_of(system, system.prefill)
-        ahead = self._physics.law_of(wanted)
+        ahead = self.simulated.law_of(wanted)
         moved = wanted.roofline().kv_bytes_per_token / NETWORK_BYTES_PER_S
         return disaggregated_means(
             TwoStages(
                 prefill=system.prefill,
                 prefill_law=ahead.law,
                 decode=system.main,
-                decode_law=self._physics.law(system).law,
-                constants=self._physics.constants(system.engine),
+                decode_law=self.simulated.law(system).law,
+                constants=self.simulated.constants(system.engine),
                 transfer_s_per_token=moved,
                 hand_off=self.parameters.hand_off.hand_off(),
             ),

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from planner.calibration.physics import engine_times, rank_law
+from planner.calibration.points import Load
 from planner.calibration.settings import settings_of
 from planner.kernels.closed_loop import serve_arrivals, serve_users
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from planner.calibration.constants import EngineConstants
-    from planner.calibration.points import Load, System
+    from planner.calibration.points import System
     from planner.curves.step_law import StepLaw
 
 Arrivals = Literal["closed", "poisson", "constant"]
@@ -39,6 +42,7 @@ class Client:
     """Leading tokens of every prompt that are served from the prefix cache."""
     max_num_batched_tokens: int | None = None
     """None: the engine's default."""
+    max_num_seqs: int | None = None
     ttft_slo_s: float | None = None
     tpot_slo_s: float | None = None
 
@@ -83,6 +87,8 @@ def simulate_run(
         budget = client.max_num_batched_tokens
         seqs = min(settings.max_num_seqs, budget)
         settings = replace(settings, max_num_batched_tokens=budget, max_num_seqs=seqs)
+    if client.max_num_seqs is not None:
+        settings = replace(settings, max_num_seqs=client.max_num_seqs)
     times = engine_times(settings, constants, kv_tokens)._replace(
         cached_tokens=client.cached_tokens
     )
@@ -120,7 +126,7 @@ def simulate_run(
     )
 
 
-def _sent_s(client: Client, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _sent_s(client: Client, n: int) -> NDArray[np.float64]:
     gaps = np.full(n, 1 / client.rate_rps)
     if client.arrivals == "poisson":
         gaps = np.random.default_rng(_SEED).exponential(1 / client.rate_rps, n)
@@ -128,6 +134,4 @@ def _sent_s(client: Client, n: int) -> np.ndarray[tuple[int], np.dtype[np.float6
 
 
 def _load_of(client: Client) -> Load:
-    from planner.calibration.points import Load
-
     return Load(max(client.users, 1), client.prompt_tokens, client.output_tokens, "fixed")

@@ -42,9 +42,7 @@ class Table:
     rows: int
 
 
-def read_closed_loop_means(
-    path: Path, catalogue: Catalogue, *, speculative: bool = False
-) -> Table:
+def read_closed_loop_means(path: Path, catalogue: Catalogue, *, speculative: bool = False) -> Table:
     """Read a table of closed-loop means.
 
     Args:

@@ -61,6 +61,15 @@ def _tables(document: dict[str, Any]) -> list[Table]:
         for by, levels in groups.items():
             for level, m in levels.items():
                 shares = (m[k] for k in ("mape", "median_ape", "bias", "p90", "band_coverage"))
-                table.add_row(by, level, str(m["n"]), *(f"{100 * x:.1f} %" for x in shares))
+                table.add_row(
+                    by,
+                    level,
+                    str(m["n"]),
+                    *("" if x is None else f"{100 * x:.1f} %" for x in shares),
+                )
         tables.append(table)
     return tables
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -128,9 +128,7 @@ class StepLawLibrary:
     @cached_property
     def _rows(self) -> tuple[StepLawRow, ...]:
         rows = self._catalogue.laws()
-        return tuple(
-            r for r in rows if (r.model, r.engine, r.accelerator) not in _DISTRUSTED
-        )
+        return tuple(r for r in rows if (r.model, r.engine, r.accelerator) not in _DISTRUSTED)
 
     @cached_property
     def _configurations(self) -> tuple[Configuration, ...]:
@@ -155,7 +153,7 @@ class StepLawLibrary:
         return np.array([_vector(c.roofline().law) for c in self._configurations])
 
     @cached_property
-    def _facts(self) -> dict[str, NDArray[np.generic]]:
+    def _facts(self) -> dict[str, NDArray[Any]]:
         rows, found = self._rows, self._configurations
         return {
             "model": np.array([r.model for r in rows]),
@@ -269,7 +267,7 @@ def _vector(law: StepLaw) -> NDArray[np.float64]:
     if law.knots != KNOTS:
         raise InputError("step laws are moved between the library's knots only")
     terms = (law.slope_beyond_s_per_token, law.c_x_s_per_token2, law.c_k_s_per_token)
-    return np.log(np.maximum(np.array([*law.step_s, *terms]), _LEAST))
+    return np.asarray(np.log(np.maximum(np.array([*law.step_s, *terms]), _LEAST)))
 
 
 def _law_from(vector: NDArray[np.float64]) -> StepLaw:

@@ -76,7 +76,5 @@ def _serve(
 ) -> ClientRecords:
     run = compiled.serve if compiled.COMPILED else plain.serve
     first, finish = np.zeros((2, len(sent)))
-    steps, preemptions = run(
-        law, engine, users, prompt_tokens, output_tokens, sent, first, finish
-    )
+    steps, preemptions = run(law, engine, users, prompt_tokens, output_tokens, sent, first, finish)
     return ClientRecords(sent, first, finish, steps, preemptions)

@@ -52,7 +52,8 @@ class _Rank:
         sent_s: list[float],
     ) -> None:
         self.law, self.engine, self.users = law, engine, users
-        self.knots, self.levels = law.knots.tolist(), law.step_s.tolist()
+        self.knots: list[float] = law.knots.tolist()
+        self.levels: list[float] = law.step_s.tolist()
         self.prompt, self.output, self.sent_s = prompt, output, sent_s
         n = len(prompt)
         self.count = n
@@ -162,7 +163,7 @@ class _Rank:
         self.now += (
             self.tokens_s(tokens)
             + self.law.square_s * squares
-            + (self.law.context_s * self.context if decodes else 0.0)
+            + (self.law.context_s * e.mixed_context * self.context if decodes else 0.0)
             + e.host_step_s
             + e.host_sequence_s * self.running()
             + e.host_prefill_s
@@ -213,9 +214,7 @@ class _Rank:
 
     def coast(self) -> None:
         e = self.engine
-        fixed = (
-            self.tokens_s(self.decoding) + e.host_step_s + e.host_sequence_s * self.decoding
-        )
+        fixed = self.tokens_s(self.decoding) + e.host_step_s + e.host_sequence_s * self.decoding
         before = self.finished
         while True:
             self.before = self.now

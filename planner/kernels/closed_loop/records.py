@@ -62,6 +62,8 @@ class EngineTimes(NamedTuple):
     """From the client to the front end, and from the engine back to the client."""
     cached_tokens: int = 0
     """Leading tokens of every prompt that the prefix cache holds; at least one is computed."""
+    mixed_context: float = 1.0
+    """Factor on the context term in steps that also compute prompts: other kernels run there."""
 
 
 class ClientRecords(NamedTuple):

@@ -50,6 +50,7 @@ struct Engine {
   double front_request_s, front_token_s;  // serial work per request before it is queued
   double path_in_s, path_out_s;
   i64 cached_tokens;  // leading tokens of every prompt that need not be computed
+  double mixed_context;  // factor on the context term in steps that also compute prompts
 };
 
 struct Traffic {
@@ -151,7 +152,8 @@ class Rank {
     }
     before_ = now_;
     now_ += law_.tokens_s(static_cast<double>(tokens)) + law_.square * squares +
-            (decodes ? law_.context * static_cast<double>(context_) : 0.0) + engine_.host_step_s +
+            (decodes ? law_.context * engine_.mixed_context * static_cast<double>(context_) : 0.0) +
+            engine_.host_step_s +
             engine_.host_sequence_s * static_cast<double>(running()) + engine_.host_prefill_s;
     ++totals_.steps;
     since_look_ = engine_.poll_steps;
