@@ -11,6 +11,7 @@ standard deviations are small on purpose.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -233,6 +234,29 @@ class Pool:
             np.asarray(between @ self._weights), np.sqrt(np.maximum(own - explained, 1e-6))
         )
 
+    @cached_property
+    def _inverse(self) -> Floats:
+        return np.asarray(cho_solve(self._factor, np.eye(len(self._kin))))
+
+    def within(
+        self, unit: NDArray[np.intp], seen: NDArray[np.intp], wanted: NDArray[np.intp]
+    ) -> Residual:
+        """Return what all other units, and a few points of the unit itself, say of others in it.
+
+        Args:
+            unit: Indices of all points of the unit.
+            seen: Those whose residuals may be used.
+            wanted: Those that are asked for.
+        """
+        block = np.linalg.inv(self._inverse[np.ix_(unit, unit)])
+        mean = self._residual[unit] - block @ self._weights[unit]
+        place = {int(i): k for k, i in enumerate(unit)}
+        s, w = [place[int(i)] for i in seen], [place[int(i)] for i in wanted]
+        gain = block[np.ix_(w, s)] @ np.linalg.inv(block[np.ix_(s, s)])
+        left = block[np.ix_(w, w)] - gain @ block[np.ix_(s, w)]
+        told = mean[w] + gain @ (self._residual[seen] - mean[s])
+        return Residual(told, np.sqrt(np.maximum(np.diag(left), 1e-6)))
+
     def without(self, units: Sequence[str]) -> Residual:
         """Return for each given point what the points of all *other* units say of it.
 
@@ -242,7 +266,7 @@ class Pool:
         Args:
             units: The unit of each given point, such as its group.
         """
-        inverse = cho_solve(self._factor, np.eye(len(self._kin)))
+        inverse = self._inverse
         codes = np.unique(np.array(units), return_inverse=True)[1]
         mean, sd = np.zeros(len(self._kin)), np.zeros(len(self._kin))
         for code in range(int(codes.max(initial=-1)) + 1):

@@ -67,6 +67,16 @@ class Physical:
         """Return the points as pooling sees them."""
         return kin_of(self.points, self.matched)
 
+    def part(self, index: NDArray[np.intp]) -> Physical:
+        """Return some of the points."""
+        return Physical(
+            tuple(self.points[i] for i in index),
+            tuple(self.means[i] for i in index),
+            tuple(self.sources[i] for i in index),
+            tuple(self.matched[i] for i in index),
+            self.refused,
+        )
+
     def log(self, metric: str) -> Floats:
         """Return the logarithms of a metric, ``ttft_s`` or ``tpot_s``."""
         return np.log([getattr(m, metric) for m in self.means])
@@ -178,7 +188,7 @@ class Predictor:
             residual = pool.without([unit_of(p, unit) for p in points])
             rows = {p.row for p in points}
             index = np.flatnonzero([p.row in rows for p in measured.points])
-            part = _part(measured, index)
+            part = measured.part(index)
             found = self.estimates(metric, part, residual)
             estimates[metric] = dict(zip((p.row for p in part.points), found, strict=True))
         return [
@@ -241,13 +251,3 @@ def unit_of(point: Point, unit: str) -> str:
     if unit == "system":
         return f"{s.llm.id}|{s.accelerator.id}|{s.engine}"
     return point.system.group
-
-
-def _part(known: Physical, index: NDArray[np.intp]) -> Physical:
-    return Physical(
-        tuple(known.points[i] for i in index),
-        tuple(known.means[i] for i in index),
-        tuple(known.sources[i] for i in index),
-        tuple(known.matched[i] for i in index),
-        known.refused,
-    )
