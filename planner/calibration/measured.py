@@ -142,7 +142,7 @@ def _client(cells: Mapping[str, str]) -> Client:
         arrivals=arrivals,
         users=users,
         rate_rps=rate,
-        requests=round(_number(cells, "n_requests") or 0) if users else 0,
+        requests=round(_number(cells, "n_requests") or _number(cells, "n") or 0),
         prompt_tokens=round(prompt),
         output_tokens=round(output),
         cached_tokens=round(prompt * (_number(cells, "prefix_hit") or 0.0)),

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.calibration.constants import EngineConstants
-    from planner.calibration.points import System
+    from planner.calibration.points import Lengths, System
     from planner.curves.step_law import StepLaw
+    from planner.kernels.closed_loop import EngineTimes, RankLaw
 
 Arrivals = Literal["closed", "poisson", "constant"]
 
 _SEED: Final = 20_260_702
-_OPEN_REQUESTS: Final = 4000
-"""Requests of an open-loop prediction: its goodput's own noise is then under 1 %."""
+_OPEN_REQUESTS: Final = 2000
+"""Requests of an open-loop prediction: its goodput's own noise is then about 1 %."""
 _WARM_UP: Final = 0.1
 
 
@@ -38,6 +39,8 @@ class Client:
     """Requests sent; 0: unknown."""
     prompt_tokens: int
     output_tokens: int
+    lengths: Lengths = "fixed"
+    """``uniform``: each length is drawn from [0.8, 1.0] of the nominal one."""
     cached_tokens: int = 0
     """Leading tokens of every prompt that are served from the prefix cache."""
     max_num_batched_tokens: int | None = None
@@ -75,8 +78,8 @@ def simulate_run(
         constants: Host constants of the engine.
         kv_tokens: Cache of the replica.
         system: What serves; its scheduler counts.
-        client: What is sent. Open loops of any length are predicted for a long run, its first
-            tenth not counted.
+        client: What is sent. Of an open loop of unknown length a long run is predicted, its
+            first tenth not counted; of a known length, the mean over such runs.
 
     Raises:
         InputError: The engine is not known.
@@ -92,24 +95,13 @@ def simulate_run(
     times = engine_times(settings, constants, kv_tokens)._replace(
         cached_tokens=client.cached_tokens
     )
-    closed = client.arrivals == "closed"
-    n = (client.requests or 10 * client.users) if closed else _OPEN_REQUESTS
-    prompt = np.full(n, client.prompt_tokens, dtype=np.int32)
-    output = np.full(n, client.output_tokens, dtype=np.int32)
-    if closed:
-        records = serve_users(rank_law(law), times, client.users, prompt, output)
-        counted = slice(0, n)
-    else:
-        records = serve_arrivals(rank_law(law), times, _sent_s(client, n), prompt, output)
-        counted = slice(int(_WARM_UP * n), n)
-    ttft = (records.first_token_s - records.sent_s + times.path_out_s)[counted]
-    tpot = ((records.finish_s - records.first_token_s) / np.maximum(output - 1, 1))[counted]
-    span = float(records.finish_s.max() - records.sent_s[counted][0])
-    rate = ttft.size / span
+    parts = [_serve(rank_law(law), times, client, draw) for draw in range(_draws(client))]
+    ttft = np.concatenate([p.ttft_s for p in parts])
+    tpot = np.concatenate([p.tpot_s for p in parts])
+    rate = ttft.size / sum(p.span_s for p in parts)
     good = None
     if client.ttft_slo_s is not None and client.tpot_slo_s is not None:
         good = float(((ttft <= client.ttft_slo_s) & (tpot <= client.tpot_slo_s)).mean())
-    offered = rate if closed else min(client.rate_rps, rate)
     t, o = np.quantile(ttft, (0.5, 0.9, 0.99)), np.quantile(tpot, (0.5, 0.9, 0.99))
     return Outcome(
         ttft_mean_s=float(ttft.mean()),
@@ -121,17 +113,56 @@ def simulate_run(
         tpot_p90_s=float(o[1]),
         tpot_p99_s=float(o[2]),
         request_rps=rate,
-        goodput_rps=None if good is None else good * offered,
+        goodput_rps=None if good is None else good * rate,
         attainment=good,
     )
 
 
-def _sent_s(client: Client, n: int) -> NDArray[np.float64]:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    ttft_s: NDArray[np.float64]
+    tpot_s: NDArray[np.float64]
+    span_s: float
+    """From the first counted request to the last token, as benchmarks divide by."""
+
+
+def _draws(client: Client) -> int:
+    """Open loops are short and random: the mean over many such runs is what is predicted."""
+    if client.arrivals != "poisson" or not client.requests:
+        return 1
+    return max(1, -(-_OPEN_REQUESTS // client.requests))
+
+
+def _serve(law: RankLaw, times: EngineTimes, client: Client, draw: int) -> _Part:
+    closed = client.arrivals == "closed"
+    n = client.requests or (10 * client.users if closed else _OPEN_REQUESTS)
+    prompt, output = _lengths(client, n)
+    if closed:
+        records = serve_users(law, times, client.users, prompt, output)
+    else:
+        records = serve_arrivals(law, times, _sent_s(client, n, draw), prompt, output)
+    first = 0 if closed or client.requests else int(_WARM_UP * n)
+    ttft = (records.first_token_s - records.sent_s + times.path_out_s)[first:]
+    tpot = ((records.finish_s - records.first_token_s) / np.maximum(output - 1, 1))[first:]
+    return _Part(ttft, tpot, float(records.finish_s.max() - records.sent_s[first]))
+
+
+def _lengths(client: Client, n: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    p, o = client.prompt_tokens, client.output_tokens
+    if client.lengths == "fixed":
+        return np.full(n, p, dtype=np.int32), np.full(n, o, dtype=np.int32)
+    rng = np.random.default_rng(_SEED)
+    prompt = rng.integers(max(1, int(0.8 * p)), p + 1, n)
+    output = rng.integers(max(1, int(0.8 * o)), o + 1, n)
+    return prompt.astype(np.int32), output.astype(np.int32)
+
+
+def _sent_s(client: Client, n: int, draw: int) -> NDArray[np.float64]:
     gaps = np.full(n, 1 / client.rate_rps)
     if client.arrivals == "poisson":
-        gaps = np.random.default_rng(_SEED).exponential(1 / client.rate_rps, n)
+        gaps = np.random.default_rng((_SEED, draw)).exponential(1 / client.rate_rps, n)
     return np.cumsum(gaps)
 
 
 def _load_of(client: Client) -> Load:
-    return Load(max(client.users, 1), client.prompt_tokens, client.output_tokens, "fixed")
+    return Load(max(client.users, 1), client.prompt_tokens, client.output_tokens, client.lengths)

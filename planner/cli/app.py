@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from planner.cli.calibrate import calibrate
 from planner.cli.catalogue import app as catalogue
 from planner.cli.check import check
 from planner.cli.compare import compare
@@ -57,7 +58,7 @@ app = typer.Typer(
         "4 a limit or an interrupt ended the work, 5 a promise is broken."
     ),
 )
-for _verb in (new, schema, check, plan, explain, compare, simulate, validate):
+for _verb in (new, schema, check, plan, explain, compare, simulate, calibrate, validate):
     app.command()(_verb)
 app.add_typer(catalogue, name="catalogue")
 
