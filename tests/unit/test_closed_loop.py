@@ -1,4 +1,4 @@
-"""A rank under a benchmark client: worked by hand, and the two implementations against each other."""
+"""A rank under a benchmark client: worked by hand, and both implementations compared."""
 
 from __future__ import annotations
 
