@@ -16,6 +16,7 @@ from setuptools.command.build_py import build_py
 
 NATIVE = Path("planner/kernels/native")
 ENGINE = NATIVE / "engine"
+CLIENT = Path("planner/kernels/closed_loop/native")
 SHIPPED = ("models", "scenarios")
 
 
@@ -48,7 +49,13 @@ class BuildExtension(build_ext):
         if self.compiler.compiler_type == "msvc":
             ext.extra_compile_args = ["/O2", "/std:c++17", "/EHsc"]
         else:
-            ext.extra_compile_args = ["-O3", "-std=c++17", "-fvisibility=hidden", "-g0"]
+            ext.extra_compile_args = [
+                "-O3",
+                "-std=c++17",
+                "-fvisibility=hidden",
+                "-g0",
+                "-ffp-contract=off",
+            ]
         super().build_extension(ext)
 
 
@@ -92,5 +99,6 @@ setup(
     ext_modules=[
         extension("planner.kernels._replica", NATIVE / "module.cpp", NATIVE),
         extension("planner.kernels._engine", ENGINE / "engine_module.cpp", NATIVE, ENGINE),
+        extension("planner.kernels.closed_loop._closed_loop", CLIENT / "module.cpp", CLIENT),
     ],
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from planner.cli.calibrate import calibrate
 from planner.cli.capacity import capacity
 from planner.cli.catalogue import app as catalogue
 from planner.cli.check import check
@@ -21,6 +22,7 @@ from planner.cli.output import finish, note
 from planner.cli.plan import plan
 from planner.cli.schema import schema
 from planner.cli.simulate import simulate
+from planner.cli.validate import validate
 from planner.cli.workload import workload
 from planner.errors import LimitReachedError, PlannerError
 
@@ -63,7 +65,21 @@ app = typer.Typer(
         "4 a limit or an interrupt ended the work, 5 a promise is broken."
     ),
 )
-for _verb in (new, schema, check, plan, explain, compare, simulate, inspect, capacity, workload):
+VERBS = (
+    new,
+    schema,
+    check,
+    plan,
+    explain,
+    compare,
+    simulate,
+    capacity,
+    workload,
+    inspect,
+    calibrate,
+    validate,
+)
+for _verb in VERBS:
     app.command()(_verb)
 app.add_typer(catalogue, name="catalogue")
 
