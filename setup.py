@@ -15,6 +15,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 NATIVE = Path("planner/kernels/native")
+ENGINE = NATIVE / "engine"
+CLIENT = Path("planner/kernels/closed_loop/native")
 SHIPPED = ("models", "scenarios")
 
 
@@ -47,7 +49,13 @@ class BuildExtension(build_ext):
         if self.compiler.compiler_type == "msvc":
             ext.extra_compile_args = ["/O2", "/std:c++17", "/EHsc"]
         else:
-            ext.extra_compile_args = ["-O3", "-std=c++17", "-fvisibility=hidden", "-g0"]
+            ext.extra_compile_args = [
+                "-O3",
+                "-std=c++17",
+                "-fvisibility=hidden",
+                "-g0",
+                "-ffp-contract=off",
+            ]
         super().build_extension(ext)
 
 
@@ -68,24 +76,29 @@ class BuildPackage(build_py):
                 shutil.copytree(folder, package / "_data" / folder)
 
 
+def extension(name: str, source: Path, *folders: Path) -> Extension:
+    """Describe an optional module that carries the name of the sources it was built from."""
+    sources = "-".join(sources_digest(folder) for folder in folders)
+    return Extension(
+        name,
+        [str(source)],
+        depends=[str(path) for folder in folders for path in sorted(folder.glob("*.hpp"))],
+        language="c++",
+        optional=True,
+        py_limited_api=True,
+        define_macros=[("Py_LIMITED_API", "0x030B0000"), ("PLANNER_SOURCES", f'"{sources}"')],
+        extra_link_args=[] if sys.platform in ("win32", "darwin") else ["-Wl,--strip-all"],
+    )
+
+
 setup(
     packages=find_packages(include=["planner", "planner.*"]),
     include_package_data=True,
     cmdclass={"build_ext": BuildExtension, "build_py": BuildPackage},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     ext_modules=[
-        Extension(
-            "planner.kernels._replica",
-            [str(NATIVE / "module.cpp")],
-            depends=[str(path) for path in sorted(NATIVE.glob("*.hpp"))],
-            language="c++",
-            optional=True,
-            py_limited_api=True,
-            define_macros=[
-                ("Py_LIMITED_API", "0x030B0000"),
-                ("PLANNER_SOURCES", f'"{sources_digest(NATIVE)}"'),
-            ],
-            extra_link_args=[] if sys.platform in ("win32", "darwin") else ["-Wl,--strip-all"],
-        )
+        extension("planner.kernels._replica", NATIVE / "module.cpp", NATIVE),
+        extension("planner.kernels._engine", ENGINE / "engine_module.cpp", NATIVE, ENGINE),
+        extension("planner.kernels.closed_loop._closed_loop", CLIENT / "module.cpp", CLIENT),
     ],
 )

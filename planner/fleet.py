@@ -140,7 +140,11 @@ class RoutingShare(Spec):
 
 
 class Misses(Spec):
-    """Missed deadlines by cause, as shares of the offered requests."""
+    """Missed deadlines by cause, as shares of the offered requests; they sum to all misses.
+
+    A request that is late is charged to the parts of its time whose removal would bring it
+    within its deadlines (Shapley shares); to its own prefill or decode if even alone it is late.
+    """
 
     queue: float
     prefill: float

@@ -28,6 +28,8 @@ def new(
     if not name.strip():
         raise InputError("NAME is empty; give the new file a name")
     path = Path(name)
+    if path.name in ("", ".."):
+        raise InputError(f"{name}: is a folder; name a file in it")
     if path.suffix not in (".yaml", ".yml"):
         path = path.with_name(f"{path.name}.yaml")
     text = known[source].read_text(encoding="utf-8")
@@ -36,8 +38,11 @@ def new(
             file.write(text)
     except FileExistsError as error:
         raise InputError(f"{path}: is there already; choose another name") from error
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no folder {path.parent}; make it first") from error
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be written: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be written: {why}") from error
     if as_json:
         emit_json({"file": str(path), "from": source})
     else:

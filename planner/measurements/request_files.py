@@ -7,15 +7,14 @@ polars or pyarrow, whichever is installed.
 from __future__ import annotations
 
 import csv
-import gzip
 import importlib.util
 import json
-import zlib
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from planner.errors import InputError
+from planner.measurements.text_lines import bounded_lines, open_text, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,21 +68,12 @@ def read_chunks(path: Path) -> Iterator[Chunk]:
     if read is None:
         known = "CSV, JSONL, either with .gz, or Parquet"
         raise InputError(f"{path}: a request log is {known}, told by the name's ending")
-    try:
-        with _open(path) as file:
-            yield from read(path, file)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-
-
-def _open(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return cast("TextIO", gzip.open(path, "rt", encoding="utf-8-sig", newline=""))
-    return path.open("r", encoding="utf-8-sig", newline="")
+    with told(path), open_text(path) as file:
+        yield from read(path, file)
 
 
 def _csv_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
-    reader = csv.reader(file)
+    reader = csv.reader(bounded_lines(path, file))
     header = next(reader, None)
     if header is None:
         return
@@ -103,7 +93,8 @@ def _csv_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
 
 def _json_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
     number, line_number = 1, 0
-    while lines := list(islice(file, ROWS)):
+    source = bounded_lines(path, file)
+    while lines := list(islice(source, ROWS)):
         rows = []
         for line in lines:
             line_number += 1

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from planner.units import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -41,7 +43,7 @@ def parse_numbers(values: Sequence[Any]) -> NDArray[np.float64]:
     except (ValueError, TypeError, OverflowError):
         return np.array([_number(value) for value in values])
     if numbers.ndim != 1:
-        raise ValueError(f"{values[0]!r}, no number")
+        raise ValueError(f"{shown(values[0])}, no number")
     return numbers
 
 
@@ -51,7 +53,7 @@ def _number(value: Any) -> float:
     try:
         return float(value)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{value!r}, no number") from error
+        raise ValueError(f"{shown(value)}, no number") from error
 
 
 def parse_moments(values: Sequence[Any]) -> NDArray[np.float64]:
@@ -86,5 +88,5 @@ def _moment(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text.strip().removesuffix("UTC").strip())
     except ValueError as error:
-        raise ValueError(f"{text!r}, no date with a time") from error
+        raise ValueError(f"{shown(text)}, no date with a time") from error
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

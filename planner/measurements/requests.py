@@ -21,6 +21,8 @@ from planner.measurements.request_trace import (
     impute_lengths,
 )
 from planner.measurements.traces import KNOWN_COLUMNS, LONGEST_TOKENS
+from planner.units import shown
+from planner.units import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,7 +209,7 @@ class _Reader:
     def _blame(self, chunk: Chunk, name: str, error: ValueError) -> InputError:
         column = chunk.column(name)
         text = str(error)
-        at = next((i for i, value in enumerate(column) if text.startswith(repr(value))), 0)
+        at = next((i for i, value in enumerate(column) if text.startswith(shown(value))), 0)
         return InputError(f"{self.path}: row {chunk.first_row + at}: {name} is {error}")
 
     def _numbered(self, what: str, values: Sequence[Any]) -> NDArray[np.int32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.candidates.enumerate import enumerate_builds
@@ -83,7 +84,7 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
-    groups, barriers = templates_of(problem, study, builds)
+    groups, barriers = templates_of(problem, study, builds, clock.check)
     left_out += [barrier.removed for barrier in barriers]
     unserved = _unserved(problem, groups)
     if unserved:
@@ -96,12 +97,17 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
         reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
         return infeasible_plan(answer, "infeasible", reasons, left_out)
     refinement = Refinement(problem, study, answer.effort, clock, tell)
-    refinement.measure_all(screened)
+    refined: Refined | None
     try:
+        refinement.measure_all(screened)
         refined = refinement.run()
     except NoFleetError as error:
         return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
-    return _finish(answer, refined, screened, left_out, clock, tell)
+    except (LimitReachedError, KeyboardInterrupt):
+        refined = refinement.hasty()
+        if refined is None:
+            raise
+    return _finish(answer, refined, screened, left_out, tell)
 
 
 def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
@@ -120,9 +126,10 @@ def _screen(
     kept: list[Screened] = []
     removed: list[Removed] = []
     for _, templates in sorted(groups.items()):
-        clock.check()
         tell(f"screening {len(templates)} templates for {templates[0].label}", 0.05)
-        best, rest = screen(answer.study, templates, tpot_s, problem.policies.router, answer.effort)
+        best, rest = screen(
+            answer.study, templates, tpot_s, problem.policies.router, answer.effort, clock.check
+        )
         kept += best
         removed += rest
     return kept, removed
@@ -133,7 +140,6 @@ def _finish(
     refined: Refined,
     screened: list[Screened],
     left_out: list[Removed],
-    clock: Clock,
     tell: Teller,
 ) -> FleetPlan:
     shown = refined.best or refined.last
@@ -142,9 +148,13 @@ def _finish(
     tell("sweeping the demand", 0.95)
     problem, study, effort = answer.problem, answer.study, answer.effort
     router = problem.policies.router
-    tried = Tried(
-        demand=sweep_demand(study, shown.fleet, router, effort),
-        arrivals=sweep_arrivals(study, shown.fleet, router, problem.rates_rps, effort),
-        periods=period_results(problem, study, shown.fleet, effort),
-    )
-    return plan_document(answer, refined, shown, tried, screened, left_out)
+    try:
+        tried = Tried(
+            demand=sweep_demand(study, shown.fleet, router, effort),
+            arrivals=sweep_arrivals(study, shown.fleet, router, problem.rates_rps, effort),
+            periods=period_results(problem, study, shown.fleet, effort),
+        )
+        return plan_document(answer, refined, shown, tried, screened, left_out)
+    except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
+        stopped = replace(refined, ended_early=True)
+        return plan_document(answer, stopped, shown, Tried((), (), ()), screened, left_out)

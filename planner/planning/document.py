@@ -68,12 +68,18 @@ class Tried:
 
 
 def effective_scenario(answer: Answer) -> EffectiveScenario:
-    """Return the scenario as it was answered, each value with its origin."""
+    """Return the scenario as it was answered, each value with its origin.
+
+    Files beside the scenario are named from the working folder: the plan lies elsewhere.
+    """
     loaded = answer.loaded
-    return EffectiveScenario(
-        document=loaded.scenario.model_dump(mode="json", exclude_none=True),
-        origins=loaded.origins(),
-    )
+    document = loaded.scenario.model_dump(mode="json", exclude_none=True)
+    for workload in document["workloads"]:
+        lengths = workload["lengths"]
+        for form in ("trace", "histogram"):
+            if (loaded.folder / lengths.get(form, "")).is_file():
+                lengths[form] = str(loaded.folder / lengths[form])
+    return EffectiveScenario(document=document, origins=loaded.origins())
 
 
 def plan_document(

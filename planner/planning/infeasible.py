@@ -75,7 +75,10 @@ def explain_barriers(
         demand = problem.demands[w]
         own = [b for b in barriers if b.workload == w]
         slow = [b for b in own if b.kind == "deadline"]
-        if slow:
+        beyond = [b for b in own if b.kind == "context"]
+        if beyond:
+            reasons.append(_beyond_context(demand, beyond[0]))
+        elif slow:
             reasons += _too_slow(study, demand, w, slow)
         elif own:
             reasons.append(_too_long(demand, own))
@@ -145,6 +148,17 @@ def _too_slow(study: Study, demand: Demand, w: int, slow: Sequence[Barrier]) -> 
     return reasons
 
 
+def _beyond_context(demand: Demand, barrier: Barrier) -> Infeasibility:
+    within = barrier.removed.numbers["within_context"]
+    return Infeasibility(
+        limit=f"{demand.id}: context",
+        has=f"{demand.llm.max_context:,} tokens of context in {demand.llm.id}",
+        needs=f"room for {demand.slo.attainment:.1%} of the requests; {within:.1%} fit",
+        fastest_reachable="",
+        remedy="shorter prompts or outputs, a model with a longer context, or a lower attainment",
+    )
+
+
 def _too_long(demand: Demand, own: Sequence[Barrier]) -> Infeasibility:
     best = max(own, key=lambda b: b.build.kv_tokens)
     longest = best.removed.numbers["longest_request_tokens"]
@@ -172,8 +186,12 @@ def _no_load(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
 
 
 def _no_build(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
-    lines = [f"{r.name}: {r.reason}" for r in left_out if "@" not in r.name]
-    shown = "; ".join(lines[:6]) + (f"; and {len(lines) - 6} more" if len(lines) > 6 else "")
+    first: dict[str, str] = {}
+    for removed in left_out:
+        if "@" not in removed.name:
+            first.setdefault(removed.reason, removed.name)
+    lines = [f"{name}: {reason}" for reason, name in first.items()]
+    shown = "; ".join(lines[:4]) + (f"; and {len(lines) - 4} more" if len(lines) > 4 else "")
     precisions = "/".join(demand.precisions)
     return Infeasibility(
         limit=f"{demand.id}: {demand.llm.id} in {precisions}",
@@ -181,8 +199,8 @@ def _no_build(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
         needs=shown or "an accelerator with a curve for this model",
         fastest_reachable="",
         remedy=(
-            "offer an accelerator with more memory, allow a higher tp_degree, accept another"
-            " precision, or see `planner catalogue curves`"
+            "offer an accelerator with more memory, allow a higher tp_degree or"
+            " memory_utilisation, accept another precision, or see `planner catalogue curves`"
         ),
     )
 
@@ -195,7 +213,7 @@ def explain_limits(problem: Problem, error: NoFleetError) -> tuple[Infeasibility
 
 def _limit(short: Shortfall, how: str) -> Infeasibility:
     what = ",".join(short.index)
-    needs = f"{short.needs:,.6g} {short.unit}"
+    needs = _quantity(short.needs, short.unit)
     name, change = {
         "accelerators_are_held": (f"stock of {what}", f"a stock of {needs}"),
         "budget_is_kept": ("limits.budget", f"a budget of {needs}"),
@@ -206,11 +224,16 @@ def _limit(short: Shortfall, how: str) -> Infeasibility:
     }.get(short.family, (f"{short.family} {what}".strip(), f"{needs}"))
     return Infeasibility(
         limit=name,
-        has=f"{short.limit:,.6g} {short.unit}",
+        has=_quantity(short.limit, short.unit),
         needs=needs,
         fastest_reachable="",
         remedy=f"{change}, {how}",
     )
+
+
+def _quantity(value: float, unit: str) -> str:
+    """Write a number with its unit: ``1 accelerator``, ``8.97 USD/h``."""
+    return f"{value:,.6g} {unit.removesuffix('s') if value == 1 else unit}"
 
 
 def _ms(seconds: float) -> str:

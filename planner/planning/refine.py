@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from planner.simulation.fleet import Study
 
 MOST_ROUNDS: Final = 24
+HASTE_S: Final = 5.0
+"""Time that the program may take, in seconds, when there is none left."""
 NUDGE: Final = 0.002
 """How far past a refuted load a belief moves at least."""
 STEEPNESS: Final = 4.0
@@ -169,7 +171,7 @@ class Refinement:
 
         Raises:
             InfeasibleError: The program has no solution with the points measured.
-            LimitReachedError: The time is over before the first solution.
+            LimitReachedError: The time is over before the first fleet was simulated.
         """
         best: Verified | None = None
         last: Verified | None = None
@@ -185,17 +187,47 @@ class Refinement:
                 if last.judgement.verdict != "kept":
                     self._believe_less(fleet, last.judgement)
                     continue
+                best = before = self._better(best, last)
                 last = replace(last, one_less=self.judge_one_less(fleet))
-                best = self._better(best, last)
+                best = last if before.fleet is fleet else best
                 if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice):
                     continue
                 early = False
                 break
         except (LimitReachedError, KeyboardInterrupt):
-            if choice is None:
+            if choice is None or last is None:
                 raise
         assert choice is not None  # the first round sets it or raises
         return Refined(best, last, choice, self.beliefs.believed(), early)
+
+    def hasty(self) -> Refined | None:
+        """Return the fleet that the measurements so far give, simulated once.
+
+        For when the time is over, or somebody stops the work, before the loop has a fleet: a
+        rough plan that says so is worth more than none.
+
+        Returns:
+            None if not even that is possible: a workload that no template measured so far
+            serves, or limits that leave no fleet.
+        """
+        believed = self.beliefs.believed()
+        if not believed:
+            return None
+        data = instance_of(self.problem, believed)
+        try:
+            choice = choose(
+                data, self.problem.objective, time_limit_s=HASTE_S, gap=self.problem.gap
+            )
+        except (InfeasibleError, LimitReachedError):
+            return None
+        fleet = fleet_of_choice(self.problem, believed, choice)
+        once = replace(self.effort, verify_limit=self.effort.verify.requests)
+        router = self.problem.policies.router
+        judged = judge_fleet(
+            self.study, fleet.for_simulation(router), effort=once, stream=VERIFYING
+        )
+        last = Verified(fleet, judged)
+        return Refined(last if judged.verdict == "kept" else None, last, choice, believed, True)
 
     def _solve(self) -> Choice:
         self.clock.check()

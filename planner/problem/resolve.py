@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
     from planner.problem.periods import Calendar
+    from planner.scenario.lengths import Lengths
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
     from planner.scenario.scenario import Objective
@@ -182,6 +183,12 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
         )
 
 
+def _file_of(lengths: Lengths | None) -> tuple[str, ...]:
+    """Return the key under which lengths name a file, if they do."""
+    named = ("trace", "histogram") if lengths is not None else ()
+    return tuple(key for key in named if getattr(lengths, key) is not None)
+
+
 def _laws(
     loaded: LoadedScenario, catalogue: Catalogue, i: int, llm: Llm | None, mistakes: Mistakes
 ) -> tuple[ArrivalLaw, LengthLaw, tuple[str, ...]] | None:
@@ -194,8 +201,10 @@ def _laws(
         what = "arrivals"
         arrivals, notes = arrival_law(workload.arrivals, workload.lengths, loaded.folder)
     except InputError as error:
-        place = loaded.at("workloads", i, what)
-        mistakes.append((place, f"workloads.{i}.{what}: {error}"))
+        path = (what, *_file_of(workload.lengths if what == "lengths" else None))
+        mistakes.append(
+            (loaded.at("workloads", i, *path), f"workloads.{i}.{'.'.join(path)}: {error}")
+        )
         return None
     if workload.arrivals.sessions is not None and context is not None:
         arrivals, lengths = session_laws(workload.arrivals.sessions, lengths, context)
@@ -208,7 +217,7 @@ def _own_precision(llm: Llm) -> tuple[str, ...]:
 
 
 def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -> Iterator[Supply]:
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for i, offer in enumerate(loaded.scenario.accelerators):
         place = loaded.at("accelerators", i, "id")
         accelerator = catalogue.find_accelerator(offer.id)
@@ -217,9 +226,9 @@ def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) 
             mistakes.append((place, f"accelerators.{i}.id: {why}"))
             continue
         if accelerator.id in seen:
-            what = f"{offer.id!r} is {accelerator.id}, which is listed already; keep one"
+            what = f"{offer.id!r} and {seen[accelerator.id]!r} are the same accelerator; keep one"
             mistakes.append((place, f"accelerators.{i}.id: {what}"))
-        seen.add(accelerator.id)
+        seen.setdefault(accelerator.id, offer.id)
         try:
             price, source, term = price_of(offer, accelerator.id, catalogue)
         except PriceError as error:

@@ -139,7 +139,19 @@ def _promises(plan: FleetPlan) -> Iterator[RenderableType]:
             values = (q.p50, q.p90, q.p95, q.p99, limit)
             rows.append((result.id, what, *map(seconds, values)))
     yield grid(("workload", "", ">p50", ">p90", ">p95", ">p99", ">deadline"), rows)
+    missed = [result for result in plan.workloads if result.misses is not None]
+    if missed:
+        yield heading("Missed deadlines by cause (share of the offered requests)")
+        yield lines(_misses(result) for result in missed)
     yield from _what_if_demand(plan)
+
+
+def _misses(result: WorkloadResult) -> str:
+    """Name the causes of a workload's misses, the largest first."""
+    causes = {} if result.misses is None else result.misses.model_dump()
+    shown = sorted(((c, x) for c, x in causes.items() if x > 0), key=lambda pair: -pair[1])
+    words = (f"{cause.replace('_', ' ')} {share(x, 2)}" for cause, x in shown)
+    return f"{result.id}: {', '.join(words) or 'none'}"
 
 
 def _workload_row(result: WorkloadResult) -> tuple[str, ...]:

@@ -9,13 +9,15 @@ from pydantic import Field, model_validator
 from planner.spec import Spec, mistake
 from planner.units import Fraction, RequestsPerSecond, Seconds, Tokens
 
+Rate = Annotated[RequestsPerSecond, Field(ge=1e-6, le=1e9)]
+"""From one request in eleven days to a thousand million a second."""
 Cv = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
 
 
 class Renewal(Spec):
     """Independent gaps of one distribution."""
 
-    rate: RequestsPerSecond
+    rate: Rate
     """Mean rate."""
     cv: Cv
     """Coefficient of variation of the gaps: 1 is as even as Poisson, more is burstier, 0 a
@@ -25,7 +27,7 @@ class Renewal(Spec):
 class Bursts(Spec):
     """Poisson arrivals whose rate switches between bursts and quiet (an MMPP of two states)."""
 
-    rate: RequestsPerSecond
+    rate: Rate
     """Mean rate, over bursts and quiet."""
     burst: Seconds
     """Mean length of a burst; lengths are exponential."""
@@ -61,7 +63,7 @@ class Replay(Spec):
 
     file: str
     """CSV, JSONL (either with ``.gz``), Parquet, or the ``.tar.gz`` of a ServeGen client set."""
-    rate: RequestsPerSecond | None = None
+    rate: Rate | None = None
     """Mean rate; the trace's own where left out."""
     scale: Literal["thin", "squeeze"] = "thin"
     """How another rate is made: by thinning at random and by laying shifted copies over each
@@ -125,7 +127,7 @@ _FORMS = ("poisson", "gamma", "weibull", "bursts", "replay", "users", "sessions"
 class Arrivals(Spec):
     """When requests come. Exactly one form is given."""
 
-    poisson: RequestsPerSecond | None = None
+    poisson: Rate | None = None
     """Independent arrivals at this mean rate: the offered load, served or not."""
     gamma: Renewal | None = None
     """Independent gaps of a gamma distribution."""

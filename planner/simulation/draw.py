@@ -114,6 +114,18 @@ MOST_KEPT: Final = 8_000_000
 """Requests of kept draws, 20 bytes each; the oldest draw goes first."""
 
 
+RAREST: Final = 1e-3
+"""Least share of a workload in a draw. One that is rarer beside others in a pool would come so
+seldom that no run tells whether its promise holds; it is drawn this often, in place of others."""
+
+
+def _mix_of(rates_rps: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the proportions of a load, none of its workloads rarer than ``RAREST``."""
+    total = sum(rates_rps)
+    drawn = [max(rate, RAREST * total) if rate > 0 else 0.0 for rate in rates_rps]
+    return tuple(round(rate / sum(drawn), 12) for rate in drawn)
+
+
 class Draws:
     """Draws by mix, size and replication; kept as long as there is room.
 
@@ -144,14 +156,22 @@ class Draws:
             stream: Purpose; draws of different streams are independent (searching and
                 verifying must not share luck).
         """
-        total = sum(rates_rps)
-        mix = tuple(round(rate / total, 12) for rate in rates_rps)
+        mix = _mix_of(rates_rps)
         key = (mix, n, replication, stream)
         if key not in self._kept:
             while self._kept and sum(k[1] for k in self._kept) + n > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = self._make(mix, n, (self.seed, stream, replication))
         return self._kept[key]
+
+    def fresh(
+        self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int, *, chunk: int
+    ) -> Draw:
+        """Return one chunk of a replication without keeping it; arguments as :meth:`get`.
+
+        Chunks are independent of each other, and each is stratified in itself.
+        """
+        return self._make(_mix_of(rates_rps), n, (self.seed, stream, replication, chunk))
 
     def _make(self, mix: tuple[float, ...], n: int, entropy: tuple[int, ...]) -> Draw:
         u = (np.arange(n) + 0.5) / n

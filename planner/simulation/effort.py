@@ -36,13 +36,17 @@ class Effort:
     """The fleet, at first; doubled while a verdict is undecided."""
     verify_limit: int
     """Requests per replication at which an undecided verdict stays so."""
+    capacity_requests: int
+    """One run near the capacity of a single template, where that is the question."""
+    capacity_replications: int
+    """Replications of that search at most; fewer if the interval is narrow enough."""
 
 
 COMPILED_EFFORT = Effort(
-    20_000, RunSize(60_000, 6, 5_000), RunSize(60_000, 8, 5_000), verify_limit=960_000
+    20_000, RunSize(60_000, 6, 5_000), RunSize(60_000, 8, 5_000), 960_000, 100_000, 40
 )
 PLAIN_EFFORT = Effort(
-    5_000, RunSize(12_000, 4, 2_000), RunSize(12_000, 5, 4_000), verify_limit=48_000
+    5_000, RunSize(12_000, 4, 2_000), RunSize(12_000, 5, 4_000), 48_000, 20_000, 12
 )
 
 

@@ -148,11 +148,20 @@ def judge_fleet(
     *,
     effort: Effort,
     stream: int,
+    half_width: float | None = None,
 ) -> Judgement:
     """Simulate a fleet until each promise is kept or broken, or the run is long enough.
 
     The run doubles while a verdict is undecided. A pool whose backlog still grows in the
     longest run breaks the promises of the workloads it serves, whatever they attained so far.
+
+    Args:
+        study: Draws, deadlines and promises of the problem.
+        pools: Pools that have a load.
+        effort: How long and how often at first, and how long at most.
+        stream: Purpose of the random draws.
+        half_width: If given, the run also doubles while the 95 % interval of a workload's
+            attainment is wider than twice this.
     """
     size = effort.verify
     while True:
@@ -161,7 +170,11 @@ def judge_fleet(
         verdicts = [verdict_of(i, p) for i, p in zip(intervals, study.promise, strict=True)]
         growing = [pool for pool, grows in zip(pools, sample.unstable(), strict=True) if grows]
         shaky = {w for pool in growing for w, load in enumerate(pool.load_rps) if load > 0}
-        open_question = "undecided" in verdicts or any(verdicts[w] != "broken" for w in shaky)
+        open_question = (
+            "undecided" in verdicts
+            or any(verdicts[w] != "broken" for w in shaky)
+            or (half_width is not None and any(i.half_width > half_width for i in intervals))
+        )
         if not open_question or 2 * size.requests > effort.verify_limit:
             break
         size = size.doubled()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from planner.data import shipped
+from planner.errors import LimitReachedError
 from planner.fleet import FleetPlan
 from planner.kernels import COMPILED
 from planner.planning import plan_scenario, simulate_plan
+from planner.planning.refine import Refinement
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
 from planner.spec import dump_json
 
-SHORT = Effort(6_000, RunSize(24_000, 4, 2_500), RunSize(24_000, 6, 4_000), 192_000)
+SHORT = Effort(6_000, RunSize(24_000, 4, 2_500), RunSize(24_000, 6, 4_000), 192_000, 24_000, 8)
 EFFORT = SHORT if COMPILED else None
 """Shorter runs than a user gets; without the compiled kernel the default is shorter still."""
 
@@ -67,6 +70,16 @@ def test_the_books_close(name):
             r.share * w.offered_rps for w in plan.workloads for r in w.routing if r.pool == pool.id
         )
         assert routed == pytest.approx(pool.offered_rps)
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_misses_are_charged_in_full(name):
+    """The charges of the first draws sum to the misses that all draws showed, within luck."""
+    for workload in plan_of(name).workloads:
+        charged = sum(workload.misses.model_dump().values())
+        luck = workload.attainment.high - workload.attainment.low + 1e-4
+        assert charged == pytest.approx(1 - workload.attainment.value, abs=2 * luck)
+        assert workload.misses.kv_transfer == 0  # nothing is disaggregated
 
 
 @pytest.mark.parametrize("name", FEASIBLE)
@@ -191,6 +204,64 @@ def test_no_time_means_no_plan_and_says_so():
     assert plan.status == "unknown"
     assert not plan.evidence.verified
     assert any("time limit" in note for note in plan.evidence.notes)
+
+
+def test_prompts_beyond_the_context_are_told_by_the_context():
+    lengths = "workloads.chat.lengths={prompt: {fixed: 200000}, output: {fixed: 10}}"
+    plan = plan_of("quickstart", lengths, "workloads.chat.slo.ttft=1 h")
+    assert plan.status == "infeasible"
+    (reason,) = plan.infeasibility
+    assert reason.limit == "chat: context"
+    assert reason.has.startswith("131,072 tokens")
+    assert plan.evidence.requests == 0  # physics needs no simulation
+
+
+def test_a_plan_is_not_lost_when_its_sweep_is_interrupted(monkeypatch):
+    def interrupted(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("planner.planning.answer.sweep_demand", interrupted)
+    loaded = load_scenario(shipped("scenarios") / "quickstart.yaml")
+    plan = plan_scenario(loaded, effort=EFFORT)
+    whole = plan_of("quickstart")
+    assert plan.status == "feasible"
+    assert plan.evidence.verified
+    assert plan.evidence.demand_sweep == ()
+    assert [(p.id, p.replicas) for p in plan.pools] == [(p.id, p.replicas) for p in whole.pools]
+
+
+def test_a_plan_is_simulated_from_another_folder_whatever_its_name(tmp_path, monkeypatch):
+    """The trace lies beside the scenario, not beside the plan; ``1e3`` is a number in YAML 1.2."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "t.csv").write_text("prompt_tokens,output_tokens\n300,20\n500,30\n")
+    text = (shipped("scenarios") / "quickstart.yaml").read_text()
+    text = text.replace("histogram: azure-conversation-2023", "trace: t.csv")
+    (tmp_path / "in" / "s.yaml").write_text(text.replace("name: Chat on", 'name: "1e3" #'))
+    monkeypatch.chdir(tmp_path)
+    plan = plan_scenario(load_scenario(Path("in/s.yaml")), effort=EFFORT)
+    again = FleetPlan.model_validate_json(dump_json(plan))
+    (result,) = simulate_plan(again, effort=EFFORT)
+    assert result.verdict == "kept"
+
+
+def test_time_that_ends_while_measuring_still_gives_a_plan_that_says_so(monkeypatch):
+    """The clock runs out at the fifth template: the first four make a fleet, proven or not."""
+    measured = []
+
+    def measure(self, j, source, size, guess_rps, effort):
+        if len(measured) == 4:
+            raise LimitReachedError("over")
+        measured.append(j)
+        original(self, j, source, size, guess_rps, effort)
+
+    original = Refinement._measure
+    monkeypatch.setattr(Refinement, "_measure", measure)
+    loaded = load_scenario(shipped("scenarios") / "chat-70b.yaml")
+    plan = plan_scenario(loaded, effort=EFFORT)
+    assert plan.status == "feasible"
+    assert {pool.id for pool in plan.pools} <= set(measured)
+    assert plan.evidence.verified == all(w.verdict == "kept" for w in plan.workloads)
+    assert any("a limit ended the search" in note for note in plan.evidence.notes)
 
 
 def test_burstier_arrivals_at_the_same_mean_rate_miss_more_and_cost_more():

@@ -38,6 +38,7 @@ from planner.spec import Spec, dump_json, dump_yaml, validate
 from tests.plans import infeasible, plan
 
 positive = st.floats(1e-12, 1e12)
+rates = st.floats(1e-6, 1e9)
 tokens = st.floats(1e-3, 1e9)
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 ids = st.from_regex(r"[a-z0-9][a-z0-9.-]{0,12}", fullmatch=True)
@@ -77,16 +78,16 @@ lengths = st.one_of(
         lambda parts: Lengths(mixture=tuple(parts))
     ),
 )
-renewals = st.builds(Renewal, rate=positive, cv=st.floats(0, 20))
+renewals = st.builds(Renewal, rate=rates, cv=st.floats(0, 20))
 arrivals = st.one_of(
-    st.builds(Arrivals, poisson=positive),
+    st.builds(Arrivals, poisson=rates),
     st.builds(Arrivals, gamma=renewals),
     st.builds(Arrivals, weibull=renewals),
     st.builds(
         Arrivals,
         bursts=st.builds(
             Bursts,
-            rate=positive,
+            rate=rates,
             burst=positive,
             quiet=positive,
             quiet_level=st.floats(0, 1, exclude_max=True),
@@ -103,7 +104,7 @@ arrivals = st.one_of(
             system_prompt=tokens,
         ),
     ),
-    st.builds(Arrivals, replay=st.builds(Replay, file=texts, rate=st.none() | positive)),
+    st.builds(Arrivals, replay=st.builds(Replay, file=texts, rate=st.none() | rates)),
     st.builds(
         Arrivals,
         users=st.builds(

@@ -123,7 +123,7 @@ def test_users_become_a_rate_by_a_formula_that_is_shown(capsys):
         (["--users", "5", "--requests-per-hour", "0"], "must be above 0"),
         (["x.csv", "--active", "5%"], "belong to --users"),
         (["x.csv", "--column", "when=t"], "WHAT is one of time"),
-        (["x.csv"], "cannot be read"),
+        (["x.csv"], "no such file"),
         (["x.csv", "--fit", "-o", "w.json"], "name it .yaml or .yml"),
     ],
 )

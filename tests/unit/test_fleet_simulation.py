@@ -13,7 +13,7 @@ FAST, SLOW = affine_law(10, 100, 1000), affine_law(100, 100, 1000)
 
 
 def effort(requests: int, limit: int) -> Effort:
-    return Effort(1_000, RunSize(1_000, 2, 500), RunSize(requests, 3, 500), limit)
+    return Effort(1_000, RunSize(1_000, 2, 500), RunSize(requests, 3, 500), limit, 1_000, 2)
 
 
 def test_pools_weigh_by_their_load():
@@ -72,6 +72,7 @@ def test_student_interval_of_three_numbers():
 
 
 def test_replications_that_all_agree_still_have_an_interval():
-    assert attainment_interval([1.0, 1.0, 1.0], 3_000).low == pytest.approx(0.999)
-    assert attainment_interval([0.0, 0.0, 0.0], 3_000).high == pytest.approx(0.001)
-    assert attainment_interval([1.0, 1.0, 1.0], 3_000).high == 1.0
+    """The rule of three for bouts of 100 misses: 3 * 100 / 300,000 could have been missed."""
+    assert attainment_interval([1.0, 1.0, 1.0], 300_000).low == pytest.approx(0.999)
+    assert attainment_interval([0.0, 0.0, 0.0], 300_000).high == pytest.approx(0.001)
+    assert attainment_interval([1.0, 1.0, 1.0], 300_000).high == 1.0

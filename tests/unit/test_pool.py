@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from planner.simulation.pool import backlog_grows, counted_span, run_pool
+from planner.simulation.pool import backlog_growth, counted_span, run_pool
 from tests.problems import MS, affine_law, fixed, setup, study, trace
 
 
@@ -76,7 +76,7 @@ def test_overload_is_called_unstable_and_light_load_is_not():
 
 def test_backlog_of_few_requests_tells_nothing():
     zeros = np.zeros(10, np.int64)
-    assert not backlog_grows(zeros, zeros)
+    assert backlog_growth(zeros, zeros) == 0.0
 
 
 def test_large_pools_are_simulated_as_sixteen():

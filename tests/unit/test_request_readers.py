@@ -121,6 +121,7 @@ def test_chunks_join_without_a_seam(tmp_path):
         ("log.csv", "prompt_tokens,output_tokens\n,\n", "no request has both lengths"),
         ("log.csv", "ts,prompt_tokens,output_tokens\n1,1,1\n,1,1\n", "row 2: ts is missing"),
         ("log.csv", "ts,prompt_tokens,output_tokens\n2024-13-40,1,1\n", "no date with a time"),
+        ("log.csv", f"prompt_tokens,output_tokens\n1,1\n1,{'x' * 200}\n", "row 2: output_tokens"),
         ("log.jsonl", "[1]\n", "expected an object"),
         ("log.jsonl", "{\n", "log.jsonl:1:1: not JSON"),
         ("log.txt", "x", "a request log is CSV, JSONL"),

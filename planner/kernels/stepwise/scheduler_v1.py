@@ -60,11 +60,15 @@ def _piece(state: EngineState, missing: int) -> int:
 
 
 def _victim(state: EngineState) -> Request:
-    """Choose whom to preempt: the last admitted, or the least important (first of equals)."""
+    """Choose whom to preempt: the last admitted, or the least important.
+
+    Equals go by rank: were the first of them preempted, equals could take turns for ever, each
+    losing its blocks before it is done. Real clocks do not tie, simulated ones do.
+    """
     policy = state.options.policy
     if policy == "fcfs":
         return state.running[-1]
-    return max(state.running, key=lambda request: importance(request, policy))
+    return max(state.running, key=lambda r: (*importance(r, policy), r.rank))
 
 
 def _waiting_pass(state: EngineState, plan: StepPlan, budget: int, now: int) -> None:

@@ -1,0 +1,1 @@
+"""Curves from measurements, and how good they are on measurements not seen."""
