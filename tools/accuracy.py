@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.calibration.crossfit import CrossFit, cases_of, cross_fit
+from planner.calibration.crossfit import Case, CrossFit, cases_of, cross_fit
 from planner.calibration.decisions import grade
 from planner.calibration.metrics import Metrics, Scored, metrics_of
 from planner.calibration.parameters import read_parameters
@@ -153,7 +153,9 @@ def page(fit: CrossFit) -> str:
         kind: [p for x in fit.few_loads([c for c in cases if c.kind == kind]) for p in x]
         for kind in ("other loads", "twice the highest")
     }
-    known = {p.point.row: p for p in group} | {p.point.row: p for p in few["other loads"]}
+    every = [Case(c.kind, c.seen, (*c.seen, *c.wanted)) for c in cases if c.kind == "other loads"]
+    known = {p.point.row: p for p in group}
+    known |= {p.point.row: p for x in fit.few_loads(every) for p in x}
     grades = {
         "physics and constants": grade(physics),
         "group never seen": grade(group),
