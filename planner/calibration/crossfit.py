@@ -80,7 +80,8 @@ class CrossFit:
                 unit = np.flatnonzero(units == unit_of(points[case.seen[0]], "group"))
                 residual = pool.within(unit, np.array(case.seen), np.array(case.wanted))
                 part = physical.part(np.array(case.wanted))
-                found[metric] = list(predictor.estimates(metric, part, residual))
+                known = np.ones(len(case.wanted), dtype=bool)
+                found[metric] = list(predictor.estimates(metric, part, residual, known))
         return [
             [
                 Prediction(physical.points[i], t, o, "three loads")  # type: ignore[arg-type]
