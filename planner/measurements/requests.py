@@ -22,7 +22,6 @@ from planner.measurements.request_trace import (
 )
 from planner.measurements.traces import KNOWN_COLUMNS, LONGEST_TOKENS
 from planner.units import shown
-from planner.units import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
