@@ -219,7 +219,7 @@ not part of the repository (InferenceX results and NVIDIA's runs as collected in
 ai-dynamo/aiconfigurator, Apache-2.0).
 
 A **group** is a model, precision, accelerator, engine and set of degrees. *Group never seen*:
-constants are fitted without a fifth of the groups, effects are told by all other groups. *System
+constants are fitted without a third of the groups, effects are told by all other groups. *System
 never seen*: no run of that model on that accelerator with that engine is known at all. The rules
 of engines and the kinds of effects were chosen with all runs in view; the constants and the
 values of effects were not.
@@ -289,6 +289,7 @@ def main(rows: Path, folder: Path) -> None:
     both = [p for p in table.points if p.ttft_s and p.tpot_s]
     points = Predictor(catalogue, start, library).physics(both).points
     fit = cross_fit(points, start, catalogue, library)
+    print("fitted", flush=True)
     (folder / "accuracy.md").write_text(page(fit), encoding="utf-8")
     group = [p for p in fit.left_out("group") if p.point.system.prefill is None]
     for metric in NAMES:
