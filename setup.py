@@ -14,12 +14,9 @@ from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-NATIVE = {
-    "planner.kernels._replica": Path("planner/kernels/native"),
-    "planner.kernels.closed_loop._closed_loop": Path("planner/kernels/closed_loop/native"),
-}
-"""Compiled modules and the folders of their sources."""
-
+NATIVE = Path("planner/kernels/native")
+ENGINE = NATIVE / "engine"
+CLIENT = Path("planner/kernels/closed_loop/native")
 SHIPPED = ("models", "scenarios")
 
 
@@ -79,25 +76,29 @@ class BuildPackage(build_py):
                 shutil.copytree(folder, package / "_data" / folder)
 
 
+def extension(name: str, source: Path, *folders: Path) -> Extension:
+    """Describe an optional module that carries the name of the sources it was built from."""
+    sources = "-".join(sources_digest(folder) for folder in folders)
+    return Extension(
+        name,
+        [str(source)],
+        depends=[str(path) for folder in folders for path in sorted(folder.glob("*.hpp"))],
+        language="c++",
+        optional=True,
+        py_limited_api=True,
+        define_macros=[("Py_LIMITED_API", "0x030B0000"), ("PLANNER_SOURCES", f'"{sources}"')],
+        extra_link_args=[] if sys.platform in ("win32", "darwin") else ["-Wl,--strip-all"],
+    )
+
+
 setup(
     packages=find_packages(include=["planner", "planner.*"]),
     include_package_data=True,
     cmdclass={"build_ext": BuildExtension, "build_py": BuildPackage},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     ext_modules=[
-        Extension(
-            name,
-            [str(folder / "module.cpp")],
-            depends=[str(path) for path in sorted(folder.glob("*.hpp"))],
-            language="c++",
-            optional=True,
-            py_limited_api=True,
-            define_macros=[
-                ("Py_LIMITED_API", "0x030B0000"),
-                ("PLANNER_SOURCES", f'"{sources_digest(folder)}"'),
-            ],
-            extra_link_args=[] if sys.platform in ("win32", "darwin") else ["-Wl,--strip-all"],
-        )
-        for name, folder in NATIVE.items()
+        extension("planner.kernels._replica", NATIVE / "module.cpp", NATIVE),
+        extension("planner.kernels._engine", ENGINE / "engine_module.cpp", NATIVE, ENGINE),
+        extension("planner.kernels.closed_loop._closed_loop", CLIENT / "module.cpp", CLIENT),
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from planner.api import compare, explain, load, plan, simulate
+    from planner.api import capacity, compare, explain, load, plan, simulate
     from planner.errors import (
         InfeasibleError,
         InputError,
@@ -27,6 +27,7 @@ __all__ = [
     "PlannerError",
     "Scenario",
     "SolverError",
+    "capacity",
     "compare",
     "explain",
     "load",
@@ -42,6 +43,7 @@ _HOMES: Final = {
     "PlannerError": "planner.errors",
     "Scenario": "planner.scenario.scenario",
     "SolverError": "planner.errors",
+    "capacity": "planner.api",
     "compare": "planner.api",
     "explain": "planner.api",
     "load": "planner.api",

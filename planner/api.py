@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from planner.explanation.compare import Comparison
     from planner.explanation.why import Why
     from planner.fleet import FleetPlan, WorkloadResult
+    from planner.planning.capacity import TemplateCapacity, Wanted
     from planner.scenario.load import LoadedScenario
 
 
@@ -75,6 +76,32 @@ def simulate(
     from planner.planning import simulate_plan
 
     return simulate_plan(fleet, seed=seed, progress=progress)
+
+
+def capacity(
+    scenario: LoadedScenario,
+    wanted: Wanted | None = None,
+    *,
+    replicas: int = 1,
+    precision: float = 0.005,
+    progress: Callable[[str, float], None] | None = None,
+) -> TemplateCapacity:
+    """Find the largest load at which a template keeps the promise, and its goodput curve.
+
+    Args:
+        scenario: What :func:`load` returned.
+        wanted: Which template; among several that fit, the cheapest per request.
+        replicas: Size of the pool.
+        precision: Wanted half-width of the 95 % interval, as a share of the capacity.
+        progress: Told what is being done and which share of the whole is done.
+
+    Raises:
+        InputError: No template fits what is wanted.
+        InfeasibleError: The promise holds at no load.
+    """
+    from planner.planning.capacity import capacity_of
+
+    return capacity_of(scenario, wanted, replicas=replicas, precision=precision, progress=progress)
 
 
 def explain(fleet: FleetPlan, why_not: str | None = None) -> Why:

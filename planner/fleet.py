@@ -7,15 +7,19 @@ Numbers carry their unit in the name: s, rps (requests per second), USD per hour
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import ValidationError
 
 from planner.errors import InputError
+from planner.source import read_text
 from planner.spec import Spec
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+MAX_BYTES: Final = 256 * 2**20
+"""Longest plan that is read."""
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Verdict = Literal["kept", "broken", "undecided"]
@@ -136,7 +140,11 @@ class RoutingShare(Spec):
 
 
 class Misses(Spec):
-    """Missed deadlines by cause, as shares of the offered requests."""
+    """Missed deadlines by cause, as shares of the offered requests; they sum to all misses.
+
+    A request that is late is charged to the parts of its time whose removal would bring it
+    within its deadlines (Shapley shares); to its own prefill or decode if even alone it is late.
+    """
 
     queue: float
     prefill: float
@@ -166,6 +174,26 @@ class WorkloadResult(Spec):
     tpot_s: Quantiles
     misses: Misses | None
     routing: tuple[RoutingShare, ...]
+
+
+class PeriodWorkload(Spec):
+    """What one workload gets of the fixed fleet in one period."""
+
+    id: str
+    offered_rps: float
+    goodput_rps: float
+    attainment: Interval
+    promise: float
+    verdict: Verdict
+
+
+class PeriodResult(Spec):
+    """A span of like load, and the fixed fleet in it."""
+
+    id: str
+    share: float
+    """Of all time."""
+    workloads: tuple[PeriodWorkload, ...]
 
 
 class SupplyLine(Spec):
@@ -229,6 +257,15 @@ class DemandPoint(Spec):
     attainment: dict[str, Interval]
 
 
+class ArrivalPoint(Spec):
+    """Attainment of the fixed fleet if the same mean load came otherwise."""
+
+    arrivals: str
+    """Such as ``poisson``, or ``gamma, CV 3``."""
+    attainment: dict[str, Interval]
+    ttft_p99_s: dict[str, float]
+
+
 class Evidence(Spec):
     """What the plan rests on."""
 
@@ -239,6 +276,8 @@ class Evidence(Spec):
     """Simulated for this plan, all runs together."""
     one_less: tuple[OneLess, ...]
     demand_sweep: tuple[DemandPoint, ...]
+    arrival_sweep: tuple[ArrivalPoint, ...] = ()
+    """The fleet under evener and burstier arrivals at the same mean rate."""
     candidates: int
     proof_covers: str
     notes: tuple[str, ...] = ()
@@ -268,7 +307,7 @@ class FleetPlan(Spec):
     totals: Totals | None
     pools: tuple[Pool, ...]
     workloads: tuple[WorkloadResult, ...]
-    periods: tuple[dict[str, Any], ...] = ()
+    periods: tuple[PeriodResult, ...] = ()
     placement: tuple[dict[str, Any], ...] = ()
     supply: tuple[SupplyLine, ...]
     bill: tuple[BillLine, ...]
@@ -279,18 +318,23 @@ class FleetPlan(Spec):
     infeasibility: tuple[Infeasibility, ...] = ()
 
 
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
 def read_plan(path: Path) -> FleetPlan:
     """Read ``plan.json``.
 
     Raises:
         InputError: The file cannot be read, is no JSON, or is no plan.
     """
+    text = read_text(path, MAX_BYTES)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
+        data = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}") from error
     try:
         return FleetPlan.model_validate(data)
     except ValidationError as error:

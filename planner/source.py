@@ -7,6 +7,7 @@ a value is what it looks like.
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -91,6 +92,29 @@ def _where(name: str, mark: Any) -> Where:
     return Where(name, mark.line + 1, mark.column + 1) if mark else Where(name, 1, 1)
 
 
+def _place(name: str, before: str) -> Where:
+    """Return the place right behind some text."""
+    lines = before.split("\n")
+    return Where(name, len(lines), len(lines[-1]) + 1)
+
+
+_MENDS: Final = (
+    ("'\\t'", "a tab; indent with spaces"),
+    ("another document", "a second document begins; keep one"),
+    ("mapping values", "a key cannot stand here; check the indent, or quote a text with a colon"),
+    ("end of stream", "a quotation mark is not closed; close it"),
+)
+"""What PyYAML says of common mistakes, and how to mend them."""
+
+
+def _told(error: yaml.MarkedYAMLError) -> str:
+    """Say what is wrong in our words where we know how to mend it, else in those of PyYAML."""
+    problem = error.problem or "it cannot be read"
+    mends = (ours for theirs, ours in _MENDS if theirs in problem)
+    told = next(mends, problem)
+    return f"{told}; quote the text" if told.endswith("cannot start any token") else told
+
+
 class _Builder:
     """Builds plain data from YAML nodes, noting places and repeated keys on the way."""
 
@@ -173,7 +197,11 @@ def parse_yaml(text: str, name: str) -> Source:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         where = _where(name, error.problem_mark)
-        raise InputError(f"{where}: not YAML: {error.problem}") from error
+        raise InputError(f"{where}: not YAML: {_told(error)}") from error
+    except yaml.reader.ReaderError as error:
+        where = _place(name, text[: error.position])
+        what = f"the character U+{error.character:04X} must not stand in a file; remove it"
+        raise InputError(f"{where}: not YAML: {what}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{name}:1:1: not YAML: {first_line}") from error
@@ -185,23 +213,37 @@ def write_yaml(data: object) -> str:
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
+def read_text(path: Path, max_bytes: int) -> str:
+    """Read a text file; a byte order mark is dropped.
+
+    Raises:
+        InputError: The file cannot be read, is longer than ``max_bytes``, or is no UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(max_bytes + 1)
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: is a folder; name a file") from error
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{str(path)!r}: cannot be read: {error}") from error
+    if len(raw) > max_bytes:
+        raise InputError(f"{path}:1:1: the document is longer than {max_bytes >> 20} MiB")
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = _place(str(path), raw[: error.start].decode("utf-8"))
+        raise InputError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
+
+
 def read_source(path: Path) -> Source:
     """Read one YAML file as plain data with places.
 
     Raises:
         InputError: The file cannot be read, is no UTF-8 or no YAML.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except IsADirectoryError as error:
-        raise InputError(f"{path}: is a folder; name a file") from error
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}:1:1: not UTF-8 text (byte {error.start})") from error
-    return parse_yaml(text, str(path))
+    return parse_yaml(read_text(path, MAX_BYTES), str(path))

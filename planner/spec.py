@@ -6,7 +6,7 @@ import difflib
 import json
 import types
 import typing
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
@@ -181,6 +181,9 @@ def _sentence(as_type: type[Spec], error: ErrorDetails, value: object) -> str:
         return "is required; add it"
     if kind == "too_short":
         return f"needs at least {context.get('min_length')} entry; the list is empty"
+    if kind == "too_long":
+        most, length = context.get("max_length"), context.get("actual_length")
+        return f"has more entries ({length}) than the {most} that are searched; leave some out"
     if kind == "value_error":
         return error["msg"].removeprefix("Value error, ")
     return f"{_expectation(kind, context, error['msg'])}; got {shown(value)}"
@@ -193,8 +196,17 @@ def _expectation(kind: str, context: Mapping[str, object], message: str) -> str:
     if kind in ("literal_error", "enum"):
         return f"expected {context.get('expected')}"
     if kind in _BOUNDS:
-        return f"must be {_BOUNDS[kind]} {next(iter(context.values())):g}"
+        return f"must be {_BOUNDS[kind]} {_number(next(iter(context.values())))}"
+    if kind == "string_too_long":
+        return f"must have at most {context.get('max_length')} characters"
+    if kind == "string_too_short":
+        return "needs at least one character"
     return _PLAIN.get(kind, message)
+
+
+def _number(value: Any) -> str:
+    """Write a bound whole: ``4,294,967,296``, and ``0.5``."""
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
 
 
 def _fields_at(as_type: type[Spec], loc: Loc) -> tuple[str, ...]:

@@ -59,13 +59,13 @@ def goodput_of(data: Instance, n: tuple[int, ...]) -> float | None:
     # Idle time is what the weights of a template leave of its units.
     member = np.array([[float(j == of) for of, _ in points] for j in data.J])
     share = load / demand[:, None]
-    A = np.vstack([member, -goodput / demand[:, None], share, -share])
-    scale = abs(A).max(axis=0)  # each weight is counted in its largest share, whatever its rates
+    rows = np.vstack([member, -goodput / demand[:, None], share, -share])
+    scale = abs(rows).max(axis=0)  # each weight is counted in its largest share, whatever its rates
     gain = (worth @ goodput) / scale
     unit = gain.max() or 1.0
     result = linprog(
         -gain / unit,
-        A_ub=A / scale,
+        A_ub=rows / scale,
         b_ub=np.concatenate([n, -promise, np.ones(len(data.W)), shed - 1]),
         bounds=(0, None),
         method="highs",

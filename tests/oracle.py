@@ -28,6 +28,12 @@ class Request:
     first_scheduled: int | None = None
     first_token: int | None = None
     finish: int | None = None
+    queue: int = 0
+    kv_block_wait: int = 0
+    prefill_own: int = 0
+    prefill_stretch: int = 0
+    decode_solo: int = 0
+    decode_batch: int = 0
     stall: int = 0
     preemptions: int = 0
     preempted: int = 0
@@ -48,7 +54,9 @@ class Engine:
         self.running: list[Request] = []
         self.free = limits.kv_blocks
         self.step: list[tuple[Request, int]] = []
-        self.added = 0
+        self.started = 0
+        self.alone = self.whole = 0
+        self.blocked: Request | None = None
         self.steps = self.busy = self.peak = 0
         self.admitted: list[int] = []
 
@@ -84,6 +92,8 @@ class Engine:
         if not self.running and not self.waiting:
             return None
         self.step = []
+        self.started = now
+        self.blocked = None
         budget, preempted = self.serve_running(now)
         if not preempted:
             self.admit(now, budget)
@@ -124,6 +134,7 @@ class Engine:
             if self.running:
                 gate += limits.watermark_blocks
             if gate > self.free:
+                self.blocked = request
                 return
             assert self.take_blocks(request, new)
             self.waiting.popleft()
@@ -140,7 +151,7 @@ class Engine:
         alone = self.time(len(decodes), [], decodes)
         whole = self.time(sum(new for _, new in self.step), chunks, decodes)
         assert self.step
-        self.added = whole - alone
+        self.alone, self.whole = alone, whole
         self.steps += 1
         self.busy += whole
         return whole
@@ -159,9 +170,9 @@ class Engine:
 
     def complete(self, now: int) -> None:
         """Rule 8: tokens appear, and blocks of the finished free, at the end of the step."""
+        self.account_for_waiting(now)
         for request, new in self.step:
-            if request.decoding:
-                request.stall += self.added
+            self.account_for_step(request, new)
             request.computed += new
             if request.computed < request.tokens:
                 continue
@@ -177,10 +188,36 @@ class Engine:
                 self.release(request)
                 self.running.remove(request)
         self.step = []
+        self.started = now  # all time up to now is accounted for
+
+    def account_for_waiting(self, now: int) -> None:
+        """A step's time of all that wait for their first step; the rest is preemption's."""
+        for request in self.waiting:
+            if request.first_scheduled is None:
+                waited = now - max(request.arrival, self.started)
+                if request is self.blocked:
+                    request.kv_block_wait += waited
+                else:
+                    request.queue += waited
+
+    def account_for_step(self, request: Request, new: int) -> None:
+        """A step's time by cause, for one of those it served."""
+        if request.decoding:
+            solo = self.time(1, [], [request])
+            request.decode_solo += solo
+            request.decode_batch += self.alone - solo
+            request.stall += self.whole - self.alone
+        elif request.preempted_at is None:
+            own = self.time(new, [(request.computed, new)], [])
+            request.prefill_own += own
+            request.prefill_stretch += self.whole - own
 
 
 class Fleet:
-    """Identical replicas behind a router; pushes at t come before step boundaries at t."""
+    """Identical replicas behind a router.
+
+    At t: steps that end then are complete, pushes are routed and queued, steps are scheduled.
+    """
 
     def __init__(self, law: Any, limits: Any, replicas: int, router: str) -> None:
         self.limits = limits
@@ -199,6 +236,8 @@ class Fleet:
         count = len(self.engines)
         for index in range(count):
             self.advance(index, request.arrival)
+            if self.boundary[index] == request.arrival:
+                self.engines[index].complete(request.arrival)
         if self.router == "round_robin":
             index = request.id % count
         else:
@@ -231,3 +270,61 @@ def simulate(
     for index in range(replicas):
         fleet.advance(index, None)
     return requests, fleet
+
+
+def simulate_clients(
+    law: Any,
+    limits: Any,
+    arrival: list[int],
+    prompt: list[int],
+    output: list[int],
+    think: list[int],
+    permits: list[int],
+    replicas: int = 1,
+    router: str = "round_robin",
+) -> tuple[list[Request], Fleet]:
+    """Send requests in order, each when it is there and a permit is free; arrival is sending.
+
+    Permits come back ``think`` after a finish. What is known to be sent at t is pushed
+    before steps are scheduled at t; what a finish at t itself releases, after all of them.
+    """
+    fleet = Fleet(law, limits, replicas, router)
+    permits = list(permits)
+    sent: list[Request] = []
+    running: list[Request] = []
+    while True:
+        times = [t for t in fleet.boundary if t is not None]
+        if len(sent) < len(prompt) and permits:
+            times.append(max(arrival[len(sent)], min(permits)))
+        if not times:
+            return sent, fleet
+        now = min(times)
+        push_all_due(fleet, now, arrival, prompt, output, think, permits, sent, running)
+        for index in range(replicas):
+            fleet.advance(index, now + 1)
+        for request in [r for r in running if r.finish is not None]:
+            running.remove(request)
+            permits.append(request.finish + think[request.id])
+        push_all_due(fleet, now, arrival, prompt, output, think, permits, sent, running)
+
+
+def push_all_due(
+    fleet: Fleet,
+    now: int,
+    arrival: list[int],
+    prompt: list[int],
+    output: list[int],
+    think: list[int],
+    permits: list[int],
+    sent: list[Request],
+    running: list[Request],
+) -> None:
+    while (i := len(sent)) < len(prompt) and permits and max(arrival[i], min(permits)) == now:
+        permits.remove(min(permits))
+        request = Request(i, now, prompt[i], output[i])
+        fleet.push(request)
+        sent.append(request)
+        if request.replica < 0:
+            permits.append(now + think[i])
+        else:
+            running.append(request)

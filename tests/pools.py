@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.kernels import Law, Limits, Records, compiled, plain
+from planner.kernels import ClientRecords, Law, Limits, Records, Stages, compiled, plain
+from planner.kernels import plain_clients as clients
 from tests import oracle
 
 ROUTERS = ("round_robin", "least_outstanding")
@@ -75,7 +76,48 @@ def random_case(rng: np.random.Generator, *, most: int = 24) -> Case:
 
 
 def solve(case: Case, simulator=SIMULATORS[0]) -> Records:
-    return simulator(*case[:6], ROUTERS.index(case.router))
+    return simulator(*case[:6], ROUTERS.index(case.router), stages=True)
+
+
+class ClientCase(NamedTuple):
+    """A pool, and clients whose requests are ready at its arrivals."""
+
+    pool: Case
+    think: np.ndarray
+    permits: np.ndarray
+
+
+CLIENT_SIMULATORS = (
+    (compiled.run_clients, clients.run_clients) if compiled.COMPILED else (clients.run_clients,)
+)
+
+
+def random_client_case(rng: np.random.Generator, *, most: int = 24) -> ClientCase:
+    """Few and many clients, at once and in turn, with and without thinking; odd ties."""
+    case = random_case(rng, most=most)
+    n = len(case.arrival)
+    if rng.random() < 0.5:
+        case = case._replace(arrival=np.zeros(n, np.int64))
+    think = rng.integers(0, 3, n) * int(rng.choice([0, 0, 1, 10**6]))
+    permits = rng.integers(0, 2, int(rng.integers(1, 9))) * int(rng.choice([0, 10**6]))
+    return ClientCase(case, think.astype(np.int64), permits.astype(np.int64))
+
+
+def solve_clients(case: ClientCase, simulator=CLIENT_SIMULATORS[0]) -> ClientRecords:
+    pool = case.pool
+    router = ROUTERS.index(pool.router)
+    return simulator(*pool[:5], case.think, case.permits, pool.replicas, router, stages=True)
+
+
+def solve_clients_by_oracle(case: ClientCase) -> ClientRecords:
+    pool = case.pool
+    lists = (*pool[2:5], case.think, case.permits)
+    requests, fleet = oracle.simulate_clients(
+        pool.law, pool.limits, *(row.tolist() for row in lists), pool.replicas, pool.router
+    )
+    return ClientRecords(
+        np.array([r.arrival for r in requests], np.int64), records_of(requests, fleet)
+    )
 
 
 def solve_by_oracle(case: Case) -> Records:
@@ -89,6 +131,10 @@ def solve_by_oracle(case: Case) -> Records:
         case.replicas,
         case.router,
     )
+    return records_of(requests, fleet)
+
+
+def records_of(requests: list[oracle.Request], fleet: oracle.Fleet) -> Records:
     engines = fleet.engines
 
     def column(name: str, dtype: type = np.int64) -> np.ndarray:
@@ -107,14 +153,16 @@ def solve_by_oracle(case: Case) -> Records:
         events=-1,
         busy_ps=sum(e.busy for e in engines),
         peak_kv_blocks=max(e.peak for e in engines),
+        stages=Stages(*(column(name.removesuffix("_ps")) for name in Stages._fields)),
     )
 
 
 def differences(one: Records, other: Records) -> list[str]:
     """Name the columns and totals that differ in any bit or type, the count of events apart."""
+    names = Records._fields[:-1] + Stages._fields
     return [
         name
-        for name, a, b in zip(Records._fields, one, other, strict=True)
+        for name, a, b in zip(names, one[:-1] + one.stages, other[:-1] + other.stages, strict=True)
         if name != "events"
         and (a != b if isinstance(a, int) else a.dtype != b.dtype or a.tobytes() != b.tobytes())
     ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from planner.kernels import Law, Limits
+from planner.problem.deadlines import Deadlines
 from planner.problem.lengths import IndependentLengths, JointLengths, LengthLaw, LengthMarginal
 from planner.simulation.draw import Draws
 from planner.simulation.fleet import Study
 from planner.simulation.meter import Meter
-from planner.simulation.pool import Deadlines, PoolSetup
+from planner.simulation.pool import PoolSetup
 
 MS = 10**9
 """One millisecond, in ps."""

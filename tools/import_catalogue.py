@@ -17,6 +17,7 @@ from pathlib import Path
 from facts_accelerators import write_accelerators
 from facts_laws import write_laws
 from facts_llms import write_llms
+from facts_nodes import write_nodes
 from facts_prices import write_prices
 from facts_text import write_csv
 from make_length_histogram import TRACES, write_histogram
@@ -37,6 +38,7 @@ def write_models(shared: Path, models: Path) -> None:
     write_csv(models / "aliases.csv", ("kind", "alias", "id"), sorted(rows))
     write_laws(shared, models)
     write_prices(shared, models)
+    write_nodes(shared, models)
     for name in TRACES:
         write_histogram(name, shared / "data/traces", models / "lengths")
 

@@ -107,12 +107,11 @@ def measure_frontier(
         sample = sample_fleet(
             study,
             [FleetPool(setup, tuple((load * pool_size).tolist()))],
-            requests=effort.search_requests,
-            replications=2,
+            replace(effort.search, replications=2),
             stream=SEARCHING,
         )
         attained = sample.attainment().mean(axis=0)
         if fraction == 1.0:  # by definition of the capacity; the two draws differ by chance
             attained = np.maximum(attained, study.promise)
         points.append(OperatingPoint(tuple(load.tolist()), tuple((load * attained).tolist())))
-    return Frontier(template, pool_size, capacity, tuple(points), effort.search_replications)
+    return Frontier(template, pool_size, capacity, tuple(points), effort.search.replications)

@@ -39,7 +39,7 @@ def empty_replica(build: Build, prompt: Ints, output: Ints) -> tuple[Floats, Flo
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """The best share of requests that an empty replica brings within both deadlines."""
+    """The best share of requests that an empty replica brings within all deadlines."""
 
     attainment: float
     ttft_at_promise_s: float
@@ -49,11 +49,24 @@ class Reachable:
 
 
 def reachable(
-    build: Build, prompt: Ints, output: Ints, deadlines_s: tuple[float, float], promise: float
+    build: Build,
+    prompt: Ints,
+    output: Ints,
+    deadlines_s: tuple[Floats | float, float, float],
+    promise: float,
 ) -> Reachable:
-    """Say what an empty replica reaches for a draw of requests."""
+    """Say what an empty replica reaches for a draw of requests.
+
+    Args:
+        build: The replica.
+        prompt: Prompt tokens, shape ``(n,)``.
+        output: Output tokens, shape ``(n,)``.
+        deadlines_s: TTFT (of all, or of each request), TPOT and end to end, in seconds.
+        promise: Attainment at which TTFT and TPOT are told.
+    """
     ttft, tpot = empty_replica(build, prompt, output)
     good = (ttft <= deadlines_s[0]) & (tpot <= deadlines_s[1])
+    good &= ttft + tpot * (output - 1) <= deadlines_s[2]
     return Reachable(
         attainment=float(good.mean()),
         ttft_at_promise_s=float(np.quantile(ttft, promise)),

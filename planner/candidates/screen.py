@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import setup_of
-from planner.candidates.meanfield import coarse_bound, moments
+from planner.candidates.meanfield import coarse_bounds, moments
 from planner.candidates.template import Removed, Template
 from planner.simulation.capacity import coarse_capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from planner.candidates.meanfield import CoarseCapacity
     from planner.kernels import Router
@@ -30,7 +30,9 @@ FEW_PER_ACCELERATOR: Final = 2
 CLOSE: Final = 1.5
 """How much dearer per request, alone in a pool of one, a template may be and go on."""
 POLICIES_PER_HARDWARE: Final = 2
-"""Policies of the same accelerator and degree that go on."""
+"""Policies of the same accelerator and degree that go on; more if they cannot be told apart."""
+COARSE_ERROR: Final = 1.06
+"""Policies of the same hardware whose coarse costs differ by less cannot be told apart yet."""
 MOST: Final = 10
 """Templates for the same workloads that go on to be measured, beside those for comparison."""
 
@@ -49,19 +51,35 @@ class Screened:
         return self.template.build.usd_per_hour / 3600 / self.capacity_rps
 
 
-def bound_of(study: Study, template: Template, tpot_s: Sequence[float]) -> CoarseCapacity:
-    """Return the optimistic mean-field load of one replica of a template."""
-    draw = study.draws.get(template.mix_rps, 4_000, 0, 0)
-    mean = moments(draw.prompt, draw.output, template.build.max_num_batched_tokens)
-    return coarse_bound(template.build, mean, min(tpot_s[w] for w in template.serves))
+def bounds_of(
+    study: Study, templates: Sequence[Template], tpot_s: Sequence[float]
+) -> list[CoarseCapacity]:
+    """Return the optimistic mean-field load of one replica of each template.
+
+    Args:
+        study: Draws of the problem.
+        templates: All serve the same workloads in the same mix.
+        tpot_s: TPOT deadline of each workload of the problem.
+    """
+    if not templates:
+        return []
+    draw = study.draws.get(templates[0].mix_rps, 4_000, 0, 0)
+    budgets = {t.build.max_num_batched_tokens for t in templates}
+    means = {budget: moments(draw.prompt, draw.output, budget) for budget in budgets}
+    return coarse_bounds(
+        [t.build for t in templates],
+        [means[t.build.max_num_batched_tokens] for t in templates],
+        [min(tpot_s[w] for w in t.serves) for t in templates],
+    )
 
 
 def screen(
     study: Study,
-    templates: Iterable[Template],
+    templates: Sequence[Template],
     tpot_s: Sequence[float],
     router: Router,
     effort: Effort,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[list[Screened], list[Removed]]:
     """Choose the templates to measure among those that serve the same workloads.
 
@@ -71,14 +89,14 @@ def screen(
         tpot_s: TPOT deadline of each workload of the problem.
         router: Kept for the pool that is simulated; one replica needs none.
         effort: How much to simulate.
+        check: Called before each template; raises where the time is over.
 
     Returns:
         Those that stay, cheapest first, and those left out with the reason.
     """
     removed: list[Removed] = []
     bounded: list[tuple[float, Template, CoarseCapacity]] = []
-    for template in templates:
-        bound = bound_of(study, template, tpot_s)
+    for template, bound in zip(templates, bounds_of(study, templates, tpot_s), strict=True):
         if bound.load_rps <= 0:
             removed.append(Removed(template.id, f"{bound.limited_by} allows no load at all", {}))
             continue
@@ -88,6 +106,8 @@ def screen(
     seen: dict[str, int] = {}
     kept: list[Screened] = []
     for usd, template, bound in bounded:
+        check()
+        check()
         accelerator = template.build.accelerator
         if usd > best * MARGIN and seen.get(accelerator, 0) >= FEW_PER_ACCELERATOR:
             removed.append(_dearer(template, usd, best))
@@ -120,13 +140,16 @@ def _the_best(kept: list[Screened], removed: list[Removed]) -> list[Screened]:
     chosen: list[Screened] = []
     counts: dict[str, int] = {}
     hardware: dict[str, int] = {}
+    cheapest: dict[str, float] = {}
     for one in kept:
         build = one.template.build
         per_accelerator = counts.get(build.accelerator, 0)
         same = hardware.get(build.hardware, 0)
         close = one.usd_per_request <= CLOSE * kept[0].usd_per_request
         fresh = per_accelerator < FEW_PER_ACCELERATOR and not same
-        if fresh or (len(chosen) < MOST and close and same < POLICIES_PER_HARDWARE):
+        first = cheapest.setdefault(build.hardware, one.usd_per_request)
+        rival = same < POLICIES_PER_HARDWARE or one.usd_per_request <= COARSE_ERROR * first
+        if fresh or (len(chosen) < MOST and close and rival):
             chosen.append(one)
             counts[build.accelerator] = per_accelerator + 1
             hardware[build.hardware] = same + 1

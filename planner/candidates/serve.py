@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from planner.candidates.physics import Reachable, reachable
 from planner.candidates.template import Build, Removed, Template
 from planner.simulation.lengths import longest_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from planner.problem.resolve import Problem
     from planner.simulation.fleet import Study
@@ -27,7 +29,7 @@ class Barrier:
     build: Build
     workload: int
     kind: str
-    """``memory`` or ``deadline``."""
+    """``context``, ``memory`` or ``deadline``."""
     reached: Reachable | None
     removed: Removed
 
@@ -38,12 +40,21 @@ def longest_requests(problem: Problem) -> tuple[int, ...]:
 
 
 def templates_of(
-    problem: Problem, study: Study, builds: list[Build]
+    problem: Problem,
+    study: Study,
+    builds: list[Build],
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[dict[tuple[int, ...], list[Template]], list[Barrier]]:
     """Pair builds with the workloads that they can serve.
 
     A build serves each of its workloads alone, and all of its model's workloads that it can
     serve together, as far as the scenario's ``sharing`` allows.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        builds: What can be built.
+        check: Called before each build; raises where the time is over.
 
     Returns:
         Templates by the workloads they serve, and what stands in the way of the rest.
@@ -52,12 +63,15 @@ def templates_of(
     templates: dict[tuple[int, ...], list[Template]] = {}
     barriers: list[Barrier] = []
     for build in builds:
+        check()
         able = []
         for w, demand in enumerate(problem.demands):
             if demand.model != build.model or build.precision not in demand.precisions:
                 continue
-            barrier = _too_long(problem, build, w, longest[w]) or _too_slow(
-                problem, study, build, w
+            barrier = (
+                _beyond_context(problem, study, build, w)
+                or _too_long(problem, build, w, longest[w])
+                or _too_slow(problem, study, build, w)
             )
             if barrier is None:
                 able.append(w)
@@ -92,6 +106,24 @@ def _template(problem: Problem, build: Build, serves: tuple[int, ...]) -> Templa
     return Template(build, serves, mix, ":".join(problem.demands[w].id for w in serves))
 
 
+def _beyond_context(problem: Problem, study: Study, build: Build, w: int) -> Barrier | None:
+    """Tell whether the model itself refuses too many requests for the promise, for their length."""
+    demand = problem.demands[w]
+    only = tuple(float(v == w) for v in range(len(problem.demands)))
+    draw = study.draws.get(only, 4_000, 0, 0)
+    within = float((draw.prompt + draw.output <= demand.llm.max_context).mean())
+    if within >= demand.slo.attainment:
+        return None
+    why = (
+        f"only {within:.1%} of {demand.id} fit in the context of {demand.llm.id}"
+        f" ({demand.llm.max_context:,} tokens, prompt and output); {demand.slo.attainment:.1%}"
+        " promised"
+    )
+    numbers = {"within_context": within, "max_context_tokens": float(demand.llm.max_context)}
+    name = f"{build.id}@{demand.id}"
+    return Barrier(build, w, "context", None, Removed(name, why, numbers))
+
+
 def _too_long(problem: Problem, build: Build, w: int, longest: int) -> Barrier | None:
     if build.kv_tokens >= longest:
         return None
@@ -110,7 +142,9 @@ def _too_slow(problem: Problem, study: Study, build: Build, w: int) -> Barrier |
     only = tuple(1.0 if v == w else 0.0 for v in range(len(problem.demands)))
     draw = study.draws.get(only, 4_000, 0, 0)
     slo = demand.slo
-    found = reachable(build, draw.prompt, draw.output, (slo.ttft, slo.tpot), slo.attainment)
+    ttft_s = study.deadlines.ttft_limit_ps(np.full(draw.prompt.size, w, np.int32), draw.prompt)
+    limits_s = (ttft_s.astype(np.float64) * 1e-12, slo.tpot, slo.e2e or np.inf)
+    found = reachable(build, draw.prompt, draw.output, limits_s, slo.attainment)
     if found.attainment >= slo.attainment:
         return None
     slow = []
@@ -119,7 +153,7 @@ def _too_slow(problem: Problem, study: Study, build: Build, w: int) -> Barrier |
     if found.tpot_at_promise_s > slo.tpot:
         slow.append(f"TPOT {found.tpot_at_promise_s * 1e3:.1f} ms against {slo.tpot * 1e3:.1f} ms")
     why = (
-        f"even in an empty replica only {found.attainment:.1%} of {demand.id} meet both deadlines"
+        f"even in an empty replica only {found.attainment:.1%} of {demand.id} meet all deadlines"
         f" ({slo.attainment:.1%} promised{'; ' if slow else ''}{', '.join(slow)}); more replicas"
         " cannot help"
     )

@@ -17,6 +17,7 @@ __all__ = [
     "LengthCell",
     "LengthHistogram",
     "Llm",
+    "Node",
     "PricePoint",
     "StepLawRow",
     "StepLawSource",

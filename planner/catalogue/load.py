@@ -10,9 +10,11 @@ from planner.catalogue.llm import Llm
 from planner.catalogue.tables import (
     LengthCell,
     LengthHistogram,
+    Node,
     PricePoint,
     StepLawRow,
     StepLawSource,
+    node,
     price_point,
     step_law_row,
 )
@@ -52,6 +54,14 @@ class Catalogue:
     def llm_ids(self) -> tuple[str, ...]:
         """Return the ids of all models, sorted."""
         return self._ids("llm")
+
+    def nodes(self, accelerator: str | None = None) -> tuple[Node, ...]:
+        """Return the machines as sold, of one accelerator or all, in the order of the table."""
+        rows = tuple(node(row) for row in _rows(self._folder / "nodes.csv"))
+        if accelerator is None:
+            return rows
+        one = self._one("accelerator", accelerator)
+        return tuple(row for row in rows if row.accelerator == one)
 
     def length_ids(self) -> tuple[str, ...]:
         """Return the names of all length histograms, sorted."""

@@ -204,6 +204,30 @@ def price_point(cells: Mapping[str, str]) -> PricePoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """A machine as it is sold; ``scaleup_domain`` is None where it is not known."""
+
+    id: str
+    provider: str
+    instance: str
+    accelerator: str
+    n_accelerators: int
+    scaleup_domain: int | None
+
+
+def node(cells: Mapping[str, str]) -> Node:
+    """Make a node of a row's cells."""
+    return Node(
+        id=cells["id"],
+        provider=cells["provider"],
+        instance=cells["instance"],
+        accelerator=cells["accelerator"],
+        n_accelerators=int(cells["n_accelerators"]),
+        scaleup_domain=int(cells["scaleup_domain"]) if cells["scaleup_domain"] else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LengthCell:
     """Requests whose prompt and output lengths lie within inclusive bounds, in tokens."""
 

@@ -6,10 +6,12 @@ verb that needs it, so that ``planner --help`` answers at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+INTERRUPTED: Final = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 internal error, 2 input is wrong, 3 infeasible, 4 a limit or an
         interrupt ended the work, 5 a promise is broken.
     """
-    from planner.cli.app import run
+    try:
+        from planner.cli.app import run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:  # while modules load, or while the last lines are written
+        from planner.cli.output import note
+
+        note("interrupted")
+        return INTERRUPTED

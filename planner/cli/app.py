@@ -5,26 +5,33 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from planner.cli.calibrate import calibrate
+from planner.cli.capacity import capacity
 from planner.cli.catalogue import app as catalogue
 from planner.cli.check import check
 from planner.cli.compare import compare
 from planner.cli.explain import explain
+from planner.cli.measurements import inspect
 from planner.cli.new import new
-from planner.cli.output import finish
+from planner.cli.output import finish, note
 from planner.cli.plan import plan
 from planner.cli.schema import schema
 from planner.cli.simulate import simulate
 from planner.cli.validate import validate
+from planner.cli.workload import workload
 from planner.errors import LimitReachedError, PlannerError
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+
+ABORTED: Final = 130
+"""What typer makes of an interrupt that comes before or after a verb."""
 
 
 class Verbs(TyperGroup):
@@ -35,10 +42,10 @@ class Verbs(TyperGroup):
         try:
             code = super().invoke(ctx)
         except PlannerError as error:
-            print(error, file=sys.stderr)
+            note(str(error))
             code = error.exit_code
         except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
+            note("interrupted")
             code = LimitReachedError.exit_code
         raise typer.Exit(code if isinstance(code, int) else 0)
 
@@ -58,7 +65,21 @@ app = typer.Typer(
         "4 a limit or an interrupt ended the work, 5 a promise is broken."
     ),
 )
-for _verb in (new, schema, check, plan, explain, compare, simulate, calibrate, validate):
+VERBS = (
+    new,
+    schema,
+    check,
+    plan,
+    explain,
+    compare,
+    simulate,
+    capacity,
+    workload,
+    inspect,
+    calibrate,
+    validate,
+)
+for _verb in VERBS:
     app.command()(_verb)
 app.add_typer(catalogue, name="catalogue")
 
@@ -86,6 +107,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):
             return finish(0)
+        if error.code == ABORTED:
+            raise KeyboardInterrupt from error
         return finish(error.code if isinstance(error.code, int) else 1)
     return finish(0)
 
@@ -96,10 +119,9 @@ def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackT
         trace = trace.tb_next
     place = f" at {_module(trace)}:{trace.tb_lineno}" if trace is not None else ""
     what = " ".join(str(error).split()) or "no message"
-    print(
+    note(
         f"planner: internal error: {kind.__name__}: {what}{place}. This is a bug: please report "
-        "it with this line, the command and its files; PLANNER_DEBUG=1 shows the full trace.",
-        file=sys.stderr,
+        "it with this line, the command and its files; PLANNER_DEBUG=1 shows the full trace."
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
+from planner.cli.output import emit, emit_json, emit_tables, note
 from planner.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
     from planner.curves.curve import Curve
 
 app = typer.Typer(
-    help="What the planner knows: accelerators, models, step laws, prices, lengths.",
+    help="What the planner knows: accelerators, nodes, models, step laws, prices, lengths.",
     no_args_is_help=True,
 )
 
-KINDS = ("accelerators", "llms", "step-laws", "prices", "lengths")
+KINDS = ("accelerators", "nodes", "llms", "step-laws", "prices", "lengths")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 P = ParamSpec("P")
@@ -36,7 +35,7 @@ def _refusing(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except InputError as error:
-            print(error, file=sys.stderr)
+            note(str(error))
             raise typer.Exit(error.exit_code) from None
 
     return run
@@ -53,6 +52,7 @@ def list_(
     if kind is None:
         counts = {
             "accelerators": len(catalogue.accelerator_ids()),
+            "nodes": len(catalogue.nodes()),
             "llms": len(catalogue.llm_ids()),
             "step-laws": len(catalogue.laws()),
             "prices": len(catalogue.prices()),
@@ -64,6 +64,7 @@ def list_(
         raise InputError(f"the catalogue has no {kind!r}; {nearest(kind, KINDS)}")
     {
         "accelerators": _list_accelerators,
+        "nodes": _list_nodes,
         "llms": _list_llms,
         "step-laws": _list_laws,
         "prices": _list_sellers,
@@ -84,7 +85,7 @@ def show(
     document = catalogue.find_accelerator(entry) or catalogue.find_llm(entry)
     if document is not None:
         kind: Kind = "accelerator" if catalogue.find_accelerator(entry) else "llm"
-        print(dump_json(document) if as_json else catalogue.text(kind, entry), end="")
+        emit(dump_json(document) if as_json else catalogue.text(kind, entry))
         return
     if catalogue.is_ambiguous("accelerator", entry):
         catalogue.accelerator(entry)
@@ -97,7 +98,13 @@ def show(
     if entry in catalogue.length_ids():
         _print(("what", "value"), _of_lengths(catalogue, entry).items(), as_json)
         return
+    nodes = [n for n in catalogue.nodes() if n.id == entry]
+    if nodes:
+        rows = [(n.instance, n.provider, n.accelerator, n.n_accelerators) for n in nodes]
+        _print(("instance", "provider", "accelerator", "n_accelerators"), rows, as_json)
+        return
     known = [*catalogue.accelerator_ids(), *catalogue.llm_ids(), *laws, *catalogue.length_ids()]
+    known += [n.id for n in catalogue.nodes()]
     raise InputError(f"the catalogue has no entry {entry!r}; {nearest(entry, known)}")
 
 
@@ -148,7 +155,7 @@ def curves(
     header = ("id", "engine_version", "kv_tokens_per_rank", "error_mean", "error_p95")
     shown = rows if as_json else [{name: row[name] for name in header} for row in rows]
     _print(tuple(shown[0]), (row.values() for row in shown), as_json)
-    print(f"{found[0].source}: {found[0].caveat}. {found[0].attribution}.", file=sys.stderr)
+    note(f"{found[0].source}: {found[0].caveat}. {found[0].attribution}.")
 
 
 def _catalogue() -> Catalogue:
@@ -166,6 +173,14 @@ def _list_accelerators(catalogue: Catalogue, as_json: bool) -> None:
         rows.append((a.id, a.vendor, *memory, *rates, a.scaleup_domain, a.board_power))
     header = ("id", "vendor", "memory_gib", "basis", "gb_per_s", "bf16_tflops", "fp8_tflops")
     _print((*header, "fp4_tflops", "scaleup_domain", "board_w"), rows, as_json)
+
+
+def _list_nodes(catalogue: Catalogue, as_json: bool) -> None:
+    rows = [
+        (n.id, n.provider, n.accelerator, n.n_accelerators, n.scaleup_domain)
+        for n in catalogue.nodes()
+    ]
+    _print(("id", "provider", "accelerator", "n_accelerators", "scaleup_domain"), rows, as_json)
 
 
 def _list_llms(catalogue: Catalogue, as_json: bool) -> None:
@@ -277,9 +292,8 @@ def _print(header: Sequence[str], rows: Iterable[Iterable[object]], as_json: boo
     cells = [list(row) for row in rows]
     if as_json:
         objects = [dict(zip(header, row, strict=True)) for row in cells]
-        print(json.dumps(objects, indent=2, ensure_ascii=False))
+        emit_json(objects)
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
@@ -289,8 +303,7 @@ def _print(header: Sequence[str], rows: Iterable[Iterable[object]], as_json: boo
         table.add_column(label, justify="right" if numeric else "left", no_wrap=i == 0)
     for row in cells:
         table.add_row(*("-" if x is None or x == "" else _cell(x) for x in row))
-    console = Console()
-    console.print(table) if console.is_terminal else Console(width=100).print(table)
+    emit_tables(table)
 
 
 def _cell(value: object) -> str:

@@ -20,7 +20,7 @@ def check(
     settings: Settings = None,
     as_json: Json = False,
 ) -> int:
-    """Read scenarios and report every mistake, each with its line; nothing is planned."""
+    """Read scenarios and report every mistake with its line; plan nothing."""
     code = 0
     reports: list[dict[str, Any]] = []
     for path in files:

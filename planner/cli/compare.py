@@ -20,7 +20,7 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="B", help="The same.")],
     as_json: Json = False,
 ) -> int:
-    """Compare two fleets by what a compliant request costs, and say what would flip the verdict."""
+    """Compare two fleets by what a compliant request costs."""
     from planner.explanation.compare import compare_rows, read_row
     from planner.reporting.comparison import comparison_tables
 

@@ -19,7 +19,7 @@ def explain(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Say why a plan is as it is, which limits are tight, and why others were left out."""
+    """Say why a plan is as it is, and why not another."""
     from planner.explanation.why import explain_plan
     from planner.fleet import read_plan
     from planner.reporting.why import why_tables

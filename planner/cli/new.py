@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.output import emit
+from planner.cli.options import Json
+from planner.cli.output import emit, emit_json
 from planner.errors import InputError, nearest
 
 
@@ -16,6 +17,7 @@ def new(
     source: Annotated[
         str, typer.Option("--from", metavar="SCENARIO", help="Which shipped scenario to copy.")
     ] = "quickstart",
+    as_json: Json = False,
 ) -> int:
     """Copy a shipped scenario to a new file, as a start for your own."""
     from planner.data import shipped
@@ -26,6 +28,8 @@ def new(
     if not name.strip():
         raise InputError("NAME is empty; give the new file a name")
     path = Path(name)
+    if path.name in ("", ".."):
+        raise InputError(f"{name}: is a folder; name a file in it")
     if path.suffix not in (".yaml", ".yml"):
         path = path.with_name(f"{path.name}.yaml")
     text = known[source].read_text(encoding="utf-8")
@@ -34,7 +38,13 @@ def new(
             file.write(text)
     except FileExistsError as error:
         raise InputError(f"{path}: is there already; choose another name") from error
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no folder {path.parent}; make it first") from error
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be written: {error}") from error
-    emit(f"{path}: written; next: planner plan {path}\n")
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be written: {why}") from error
+    if as_json:
+        emit_json({"file": str(path), "from": source})
+    else:
+        emit(f"{path}: written; next: planner plan {path}\n")
     return 0

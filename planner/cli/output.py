@@ -27,10 +27,19 @@ def emit(text: str) -> None:
     Raises:
         PlannerError: Standard output cannot take the text, such as on a full disk.
     """
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    try:
+    with _writing():
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
         sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    """Say why standard output cannot be written; a reader that has gone away is no mistake."""
+    if sys.stdout is None:
+        raise PlannerError("cannot write to standard output: it is closed")
+    try:
+        yield
     except BrokenPipeError:
         _discard_stdout()
     except OSError as error:
@@ -43,24 +52,29 @@ def emit_json(value: Any) -> None:
     emit(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def emit_tables(*renderables: RenderableType) -> None:
-    """Write tables for people: the terminal's width, or 100 columns into a pipe."""
+def emit_tables(*renderables: RenderableType, width: int = WIDTH) -> None:
+    """Write tables for people: the terminal's width, or ``width`` columns into a pipe."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else WIDTH
-    console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False)
-    with console.capture() as captured:
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    columns = None if on_terminal else width
+    console = Console(file=sys.stdout, width=columns, highlight=False, soft_wrap=False)
+    with _writing(), console.capture() as captured:
         console.print(*renderables, sep="\n")
     emit("\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n")
 
 
 def note(text: str) -> None:
-    """Write a remark to standard error."""
-    print(text, file=sys.stderr)
+    """Write a remark to standard error; nowhere where that is closed or full."""
+    if sys.stderr is not None:  # print would take standard output instead
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr)
 
 
 def finish(code: int) -> int:
     """Flush standard output, so that a closed pipe cannot fail at exit; return the code."""
+    if sys.stdout is None:
+        return code
     try:
         sys.stdout.flush()
     except BrokenPipeError:

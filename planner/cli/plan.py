@@ -40,7 +40,7 @@ def plan(
         typer.Option("--no-extrapolation", help="Refuse curves outside their measured range."),
     ] = False,
 ) -> int:
-    """Find the fleet that keeps every promise at the best objective, and prove it.
+    """Find the best fleet that keeps every promise, and prove it.
 
     The table goes to standard output, or the plan document with --json; -o writes the document
     to a file as well.

@@ -26,7 +26,7 @@ def simulate(
         bool, typer.Option("--check", help="Compare with what the engine case expects.")
     ] = False,
 ) -> int:
-    """Simulate a plan request by request; exit code 5 if a promise is broken."""
+    """Simulate a plan; exit code 5 if a promise is broken."""
     if (file is None) == (engine_case is None):
         what = "both are given" if file is not None else "neither is given"
         raise InputError(f"give either a PLAN or --engine-case FILE; {what}")

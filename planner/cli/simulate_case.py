@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any, Final
+
+from planner.cli.output import emit_json, emit_tables, note
 
 CHECK_FAILED: Final = 5
 """Exit code of a broken expectation."""
@@ -37,16 +37,15 @@ def run_engine_case(path: Path, json_out: bool, check: bool) -> int:
     found = differences(case, result) if check else []
     if json_out:
         shown = result | {"differences": found} if check else result
-        json.dump(shown, sys.stdout, indent=1)
-        sys.stdout.write("\n")
+        emit_json(shown)
     else:
         _print_table(case.name, case.unit, result)
     if check and not found:
-        print(f"{path}: as expected", file=sys.stderr)
+        note(f"{path}: as expected")
     for line in found[:MOST_SHOWN]:
-        print(f"{path}: {line}", file=sys.stderr)
+        note(f"{path}: {line}")
     if len(found) > MOST_SHOWN:
-        print(f"{path}: and {len(found) - MOST_SHOWN} more differences", file=sys.stderr)
+        note(f"{path}: and {len(found) - MOST_SHOWN} more differences")
     return CHECK_FAILED if found else 0
 
 
@@ -70,7 +69,6 @@ COLUMNS: Final = (
 
 def _print_table(name: str, unit: str, result: dict[str, Any]) -> None:
     """Write one row per request, and the totals below."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -82,9 +80,6 @@ def _print_table(name: str, unit: str, result: dict[str, Any]) -> None:
     for request in result["requests"]:
         cells = (request[column] for column in columns)
         table.add_row(*("" if cell is None else escape(str(cell)) for cell in cells))
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200  # nothing is cut short in a file
-    console.print(table)
     steps = ", ".join(f"{engine} {count}" for engine, count in result["n_steps"].items())
-    console.print(escape(f"makespan {result['makespan']} {unit}; steps: {steps}"))
+    spent = escape(f"makespan {result['makespan']} {unit}; steps: {steps}")
+    emit_tables(table, spent, width=200)  # nothing is cut short in a file

@@ -93,6 +93,8 @@ def read_row(text: str, name: str) -> Row:
     """
     if "=" in text and not Path(text).is_file():
         return _from_words(text, name)
+    if not Path(text).exists():
+        raise InputError(f"{text}: no such file; name a plan, or write rate=…,attainment=…,cost=…")
     return row_of_plan(read_plan(Path(text)), Path(text).name)
 
 

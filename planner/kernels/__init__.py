@@ -1,7 +1,27 @@
 """Inner loops over plain numbers. Nothing here knows what a scenario is."""
 
+from planner.kernels.clients import simulate_capped, simulate_closed_loop
 from planner.kernels.compiled import COMPILED, STATUS
 from planner.kernels.pool import Router, simulate_pool
-from planner.kernels.records import Law, Limits, Records
+from planner.kernels.records import ClientRecords, Law, Limits, Records, Stages
+from planner.kernels.stream import Stream
+from planner.kernels.tally import ClassSummary, Deadlines, Histogram, StreamSummary
 
-__all__ = ["COMPILED", "STATUS", "Law", "Limits", "Records", "Router", "simulate_pool"]
+__all__ = [
+    "COMPILED",
+    "STATUS",
+    "ClassSummary",
+    "ClientRecords",
+    "Deadlines",
+    "Histogram",
+    "Law",
+    "Limits",
+    "Records",
+    "Router",
+    "Stages",
+    "Stream",
+    "StreamSummary",
+    "simulate_capped",
+    "simulate_closed_loop",
+    "simulate_pool",
+]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.kernels.records import Records
+from planner.kernels.records import ClientRecords, Records, Stages
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -58,6 +58,8 @@ def run(
     output_tokens: NDArray[np.int32],
     replicas: int,
     router: int,
+    *,
+    stages: bool = False,
 ) -> Records:
     """Simulate one pool, as :func:`planner.kernels.plain.run`, without holding the GIL.
 
@@ -65,13 +67,35 @@ def run(
         ImportError: There is no compiled simulator; ``STATUS`` says why.
         OverflowError: Simulated time passed ``LAST_PS``.
     """
-    if _module is None:
-        raise ImportError(STATUS)
-    n = len(arrival_ps)
-    first_scheduled, first_token, finish, stall, preempted = np.empty((5, n), np.int64)
-    preemptions, replica = np.empty((2, n), np.int32)
-    totals = np.zeros((replicas, 4), np.int64)
-    _module.simulate(
+    columns = _Columns(len(arrival_ps), replicas, stages)
+    native().simulate(
+        law, limits, arrival_ps, prompt_tokens, output_tokens, replicas, router, *columns.arrays()
+    )
+    return columns.records()
+
+
+def run_clients(
+    law: Law,
+    limits: Limits,
+    arrival_ps: NDArray[np.int64],
+    prompt_tokens: NDArray[np.int32],
+    output_tokens: NDArray[np.int32],
+    think_ps: NDArray[np.int64],
+    permit_ps: NDArray[np.int64],
+    replicas: int,
+    router: int,
+    *,
+    stages: bool = False,
+) -> ClientRecords:
+    """Simulate one pool and its clients, as :func:`planner.kernels.plain_clients.run_clients`.
+
+    Raises:
+        ImportError: There is no compiled simulator; ``STATUS`` says why.
+        OverflowError: Simulated time passed ``LAST_PS``.
+    """
+    columns = _Columns(len(arrival_ps), replicas, stages)
+    sent = np.empty(len(arrival_ps), np.int64)
+    native().simulate_clients(
         law,
         limits,
         arrival_ps,
@@ -79,20 +103,54 @@ def run(
         output_tokens,
         replicas,
         router,
-        (first_scheduled, first_token, finish, stall, preempted, preemptions, replica),
-        totals.reshape(-1),
+        *columns.arrays(),
+        think_ps,
+        permit_ps,
+        sent,
     )
-    steps, events, busy_ps, peak_kv_blocks = zip(*totals.tolist(), strict=True)
-    return Records(
-        first_scheduled_ps=first_scheduled,
-        first_token_ps=first_token,
-        finish_ps=finish,
-        decode_stall_ps=stall,
-        preempted_ps=preempted,
-        preemptions=preemptions,
-        replica=replica,
-        steps=sum(steps),
-        events=sum(events),
-        busy_ps=sum(busy_ps),
-        peak_kv_blocks=max(peak_kv_blocks),
-    )
+    return ClientRecords(sent, columns.records())
+
+
+def native() -> ModuleType:
+    """Return the compiled module.
+
+    Raises:
+        ImportError: There is none; ``STATUS`` says why.
+    """
+    if _module is None:
+        raise ImportError(STATUS)
+    return _module
+
+
+class _Columns:
+    """Room for the records of ``n`` requests, filled by the compiled module."""
+
+    def __init__(self, n: int, replicas: int, stages: bool) -> None:
+        self.wide = tuple(np.empty((5, n), np.int64))
+        self.narrow = tuple(np.empty((2, n), np.int32))
+        self.stages = tuple(np.empty((6, n), np.int64)) if stages else ()
+        self.totals = np.zeros((replicas, 4), np.int64)
+
+    def arrays(self) -> tuple[object, ...]:
+        """Return them as the module wants them."""
+        return self.wide, self.narrow, self.stages, self.totals.reshape(-1)
+
+    def records(self) -> Records:
+        """Return what is in them."""
+        steps, events, busy_ps, peak_kv_blocks = zip(*self.totals.tolist(), strict=True)
+        first_scheduled, first_token, finish, stall, preempted = self.wide
+        preemptions, replica = self.narrow
+        return Records(
+            first_scheduled_ps=first_scheduled,
+            first_token_ps=first_token,
+            finish_ps=finish,
+            decode_stall_ps=stall,
+            preempted_ps=preempted,
+            preemptions=preemptions,
+            replica=replica,
+            steps=sum(steps),
+            events=sum(events),
+            busy_ps=sum(busy_ps),
+            peak_kv_blocks=max(peak_kv_blocks),
+            stages=Stages(*self.stages) if self.stages else None,
+        )

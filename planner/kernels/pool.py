@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Router = Literal["round_robin", "least_outstanding"]
 
-_ROUTERS: Final = {"round_robin": 0, "least_outstanding": 1}
+ROUTERS: Final = {"round_robin": 0, "least_outstanding": 1}
 
 
 def simulate_pool(
@@ -28,6 +28,7 @@ def simulate_pool(
     *,
     replicas: int = 1,
     router: Router = "round_robin",
+    stages: bool = False,
 ) -> Records:
     """Serve every request on one pool of identical replicas, exactly, step by step.
 
@@ -37,10 +38,10 @@ def simulate_pool(
     admission strictly from the head of the queue; tokens appear and blocks free at the end of
     the step.
 
-    Order of simultaneous events: arrivals at t are routed and queued, in order of index,
-    before the step boundary at t; at the boundary finished requests leave, then the next
-    step is scheduled and sees all that has arrived by t. So a router that counts at t still
-    counts what finishes at t; among equals it takes the lowest index. Round robin deals
+    Order of simultaneous events: steps that end at t are completed, and what finishes leaves;
+    arrivals at t are routed and queued, in order of index; then the next steps are scheduled
+    and see all that has arrived by t. So a router that counts at t no longer counts what
+    finishes at t; among equals it takes the lowest index. Round robin deals
     request i to replica i mod ``replicas``, rejected ones included.
 
     Args:
@@ -51,6 +52,7 @@ def simulate_pool(
         output_tokens: Shape ``(n,)``, int32, >= 1.
         replicas: Number of replicas, >= 1.
         router: How requests are shared out.
+        stages: Record all stages of each request; 48 bytes more per request.
 
     Returns:
         One record per request and the pool's totals; the same to the bit, compiled or not.
@@ -59,9 +61,10 @@ def simulate_pool(
         ValueError: Arrays of wrong type, shape or order, or numbers out of range.
         OverflowError: Simulated time passed 53 days.
     """
-    _check_limits(law, limits, replicas, router)
-    _check_traffic(arrival_ps, prompt_tokens, output_tokens)
-    _check_magnitude(law, limits, prompt_tokens, output_tokens)
+    check_limits(law, limits, replicas, router)
+    check_traffic(arrival_ps, prompt_tokens, output_tokens)
+    if len(prompt_tokens):
+        check_magnitude(law, limits, int(prompt_tokens.max()), int(output_tokens.max()))
     run = compiled.run if compiled.COMPILED else plain.run
     return run(
         law._replace(tokens_ps=np.ascontiguousarray(law.tokens_ps)),
@@ -70,7 +73,8 @@ def simulate_pool(
         np.ascontiguousarray(prompt_tokens),
         np.ascontiguousarray(output_tokens),
         replicas,
-        _ROUTERS[router],
+        ROUTERS[router],
+        stages=stages,
     )
 
 
@@ -85,10 +89,15 @@ def _check_array(name: str, array: NDArray[Any], dtype: type[np.generic]) -> Non
     )
 
 
-def _check_limits(law: Law, limits: Limits, replicas: int, router: str) -> None:
+def check_limits(law: Law, limits: Limits, replicas: int, router: str) -> None:
+    """Refuse pools that no simulator could run.
+
+    Raises:
+        ValueError: A number is out of range, or the law's table of wrong type or shape.
+    """
     most = 2**30
     _check_array("tokens_ps", law.tokens_ps, np.int64)
-    _check(router in _ROUTERS, f"router: expected one of {', '.join(_ROUTERS)}; got {router!r}")
+    _check(router in ROUTERS, f"router: expected one of {', '.join(ROUTERS)}; got {router!r}")
     _check(replicas >= 1, "replicas: must be at least 1")
     _check(
         1 <= limits.max_num_seqs <= limits.max_num_batched_tokens <= most,
@@ -109,11 +118,21 @@ def _check_limits(law: Law, limits: Limits, replicas: int, router: str) -> None:
     _check(0 <= limits.watermark_blocks <= most, "watermark_blocks: must be from 0 to 2**30")
 
 
-def _check_traffic(
+def check_traffic(
     arrival_ps: NDArray[np.int64],
     prompt_tokens: NDArray[np.int32],
     output_tokens: NDArray[np.int32],
 ) -> None:
+    """Refuse requests that are no list in order of arrival.
+
+    Args:
+        arrival_ps: Shape ``(n,)``.
+        prompt_tokens: Shape ``(n,)``.
+        output_tokens: Shape ``(n,)``.
+
+    Raises:
+        ValueError: An array has a wrong type, shape or order, or a number is out of range.
+    """
     _check_array("arrival_ps", arrival_ps, np.int64)
     _check_array("prompt_tokens", prompt_tokens, np.int32)
     _check_array("output_tokens", output_tokens, np.int32)
@@ -129,18 +148,21 @@ def _check_traffic(
     _check(output_tokens.min() >= 1, "output_tokens: must be at least 1")
 
 
-def _check_magnitude(
-    law: Law,
-    limits: Limits,
-    prompt_tokens: NDArray[np.int32],
-    output_tokens: NDArray[np.int32],
-) -> None:
-    """Refuse laws for which the time of one span of steps may leave 64 bits."""
-    if len(prompt_tokens) == 0:
-        return
+def check_magnitude(law: Law, limits: Limits, prompt_tokens: int, output_tokens: int) -> None:
+    """Refuse laws for which the time of one span of steps may leave 64 bits.
+
+    Args:
+        law: Time of a step.
+        limits: Limits of a replica.
+        prompt_tokens: Longest prompt.
+        output_tokens: Longest output.
+
+    Raises:
+        ValueError: A time may not fit.
+    """
     cache = limits.kv_blocks * limits.block_size
     tokens = limits.max_num_batched_tokens
-    longest = min(cache, int(prompt_tokens.max()) + int(output_tokens.max()))
+    longest = min(cache, prompt_tokens + output_tokens)
     context = min(cache, limits.max_num_seqs * longest)
     squares = law.square_ps_2p15 * tokens * 2 * (longest + tokens)
     step_ps = (
@@ -150,7 +172,7 @@ def _check_magnitude(
         + law.sequence_ps * limits.max_num_seqs
         + law.chunk_context_ps * (longest + tokens)
     )
-    steps = max(1, min(cache, int(output_tokens.max())))
+    steps = max(1, min(cache, output_tokens))
     _check(
         squares < LAST_PS and step_ps * steps < LAST_PS,
         "law: one step could take so long that picoseconds leave 64 bits",

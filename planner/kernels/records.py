@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -47,6 +48,30 @@ class Limits(NamedTuple):
     """Blocks that must stay free on admission while anything runs."""
 
 
+class Stages(NamedTuple):
+    """Where each request's time went; with two columns of :class:`Records` it is all of it.
+
+    ``queue + kv_block_wait + prefill_own + prefill_stretch + decode_solo + decode_batch`` plus
+    the records' ``decode_stall`` and ``preempted`` is ``finish - arrival``, to the picosecond.
+    ``docs/simulation.md`` defines each stage. int64 ps, shape ``(n,)``; -1 where rejected. Where
+    ``L`` falls, sharing a step can be a gain, and stretch, batch and stall negative.
+    """
+
+    queue_ps: NDArray[np.int64]
+    """From arrival to the first step that computed any of its tokens, but for the next."""
+    kv_block_wait_ps: NDArray[np.int64]
+    """Steps at whose start it headed the queue, with a seat and budget left, and was refused for
+    lack of free blocks."""
+    prefill_own_ps: NDArray[np.int64]
+    """Its chunks before the first token, each as if alone in a step."""
+    prefill_stretch_ps: NDArray[np.int64]
+    """The rest of the steps that computed these chunks: decodes and chunks of others."""
+    decode_solo_ps: NDArray[np.int64]
+    """Its decode steps as if each had been alone: ``L(1) + c_N + c_K * context``."""
+    decode_batch_ps: NDArray[np.int64]
+    """What the other decoding requests added to these steps."""
+
+
 class Records(NamedTuple):
     """One row per request, in order of arrival, and totals of the pool.
 
@@ -73,8 +98,31 @@ class Records(NamedTuple):
     """Time in steps, summed over replicas."""
     peak_kv_blocks: int
     """Most blocks that any one replica held in a step."""
+    stages: Stages | None = None
+    """If asked for."""
+
+    def preempted_early_ps(self) -> NDArray[np.int64]:
+        """Return the part of ``preempted_ps`` before the first token; 0 where rejected.
+
+        Raises:
+            ValueError: The stages were not asked for.
+        """
+        if self.stages is None:
+            raise ValueError("stages: not recorded")
+        s = self.stages
+        decode = s.decode_solo_ps + s.decode_batch_ps + self.decode_stall_ps
+        late = self.finish_ps - self.first_token_ps - decode
+        return np.where(self.finish_ps < 0, np.int64(0), self.preempted_ps - late)
 
 
-NEVER = 2**63 - 1
+class ClientRecords(NamedTuple):
+    """Records of requests that clients sent when a permit was free."""
+
+    sent_ps: NDArray[np.int64]
+    """When the client sent it, rejected or not: the arrival at the router; shape ``(n,)``."""
+    records: Records
+    """Times are on the same clock; the queue stage begins with the sending."""
+
+
 LAST_PS = 2**62
 """Simulated time ends here, after 53 days: sums of two times stay in 64 bits."""

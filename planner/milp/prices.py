@@ -13,10 +13,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from planner.errors import InfeasibleError, LimitReachedError
+from planner.errors import LimitReachedError
 from planner.milp import highs
-from planner.milp.check import relative_gap
+from planner.milp.check import GAP_FLOOR
 from planner.milp.choose import choose
+from planner.milp.clock import Deadline
 from planner.milp.formulation import CONSTRAINTS, model_of, rows
 from planner.milp.highs import Settings
 
@@ -47,6 +48,8 @@ class Price:
     usd_per_hour: float | None
     """The same as money saved (above zero) or spent; None where nothing ties it to money."""
     method: Literal["relaxation", "re-solve"]
+    unsure_per_unit: float = 0.0
+    """How far ``objective_per_unit`` may be off, from the gaps of the solves it comes from."""
 
 
 UNITS: Mapping[str, str] = {
@@ -102,38 +105,40 @@ def resolve_prices(
 ) -> tuple[Price, ...]:
     """Price one more accelerator, one more unit, and the budget, by solving again.
 
-    The budget is raised by the dearest unit, and the change divided by that. A limit whose
-    solve runs out of time is left out; each gets an equal share of the time.
+    The budget is raised by the dearest unit, and the change divided by that. Each solve gets an
+    equal share of the time that is left; a limit whose solve finds no fleet in it is left out.
+    What the gaps leave open stands beside each price.
 
     Args:
-        data: The instance that ``choice`` solves, to a gap well below what one unit changes.
-        choice: The fleet without the change.
+        data: The instance that ``choice`` solves.
+        choice: The fleet without the change; solved again first if its gap is wider than ``gap``.
         time_limit_s: For all solves together.
         gap: Of each solve.
     """
     changes = list(_one_more(data))
+    deadline = Deadline.after(time_limit_s)
+    base = choice
+    if choice.gap > max(gap, GAP_FLOOR) and changes:
+        base = _again(data, choice, deadline.left_s() / (len(changes) + 1), gap) or choice
     found: list[Price] = []
-    for number, index, changed, by in changes:
-        try:
-            other = choose(changed, choice.name, time_limit_s=time_limit_s / len(changes), gap=gap)
-        except (LimitReachedError, InfeasibleError):
+    for position, (number, index, changed, by) in enumerate(changes):
+        share_s = deadline.left_s() / (len(changes) - position)
+        other = _again(changed, choice, share_s, gap)
+        if other is None:
             continue
-        if relative_gap(other.objective, other.bound) > max(gap, 1e-6):
-            continue
-        per_unit = (other.objective - choice.objective) / by
+        per_unit = (other.objective - base.objective) / by
+        unsure = (abs(other.bound - other.objective) + abs(base.bound - base.objective)) / by
+        family, unit = CONSTRAINTS[number].__name__, UNITS[number]
         money = -per_unit if choice.name == "min_cost" else None
-        found.append(
-            Price(
-                number,
-                CONSTRAINTS[number].__name__,
-                index,
-                UNITS[number],
-                per_unit,
-                money,
-                "re-solve",
-            )
-        )
+        found.append(Price(number, family, index, unit, per_unit, money, "re-solve", unsure))
     return tuple(found)
+
+
+def _again(data: Instance, choice: Choice, time_limit_s: float, gap: float) -> Choice | None:
+    try:
+        return choose(data, choice.name, time_limit_s=time_limit_s, gap=gap)
+    except LimitReachedError:
+        return None
 
 
 def _one_more(data: Instance) -> Iterator[tuple[str, tuple[str, ...], Instance, float]]:

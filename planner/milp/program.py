@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 WIDE: Final = 1e7
-"""A ratio of largest to smallest coefficient above which a warning is logged."""
+"""A ratio of largest to smallest coefficient above which the numbers are logged as worth a look."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +127,7 @@ def _look_at_numbers(program: Program, rhs: Floats) -> None:
         if not np.isfinite(numbers).all():
             raise SolverError("a coefficient of the program is not finite")
     ratio = program.coefficient_ratio()
-    level = logging.WARNING if ratio > WIDE else logging.DEBUG
+    level = logging.INFO if ratio > WIDE else logging.DEBUG
     _LOG.log(
         level,
         "%d rows, %d columns, %d nonzeros; largest / smallest coefficient %.1e",

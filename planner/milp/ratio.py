@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_STEPS: Final = 8
 """Most steps; two to five are usual."""
+FIRST_GAP: Final = 0.02
+"""Gap of the cheapest fleet: it is a place to begin, and its bound is only divided by."""
 
 
 def best_ratio(model: Model, settings: Settings, deadline: Deadline, solver: Solver) -> Found:
@@ -46,7 +48,8 @@ def best_ratio(model: Model, settings: Settings, deadline: Deadline, solver: Sol
     """
     goodput = model.goodput_program().objective
     cost = model.cost_program().objective
-    first = solve(model, model.cost_program(), deadline.limit(settings, 0.5), solver)
+    rough = replace(deadline.limit(settings, 0.5), gap=max(settings.gap, FIRST_GAP))
+    first = solve(model, model.cost_program(), rough, solver)
     best, theta = first.x, _ratio(goodput(first.x), cost(first.x))
     cheapest = min((float(c) for c in model.data.usd_per_hour.values()), default=0.0)
     # A fleet that is empty has no ratio; any other pays for a unit at least.

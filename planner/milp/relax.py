@@ -24,7 +24,7 @@ from planner.milp.solve import RAW
 from planner.milp.variables import declare, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from planner.milp.instance import Instance
 
@@ -104,19 +104,29 @@ def no_fleet(data: Instance, time_limit_s: float) -> NoFleetError:
     return NoFleetError("\n".join(lines), together, alone)
 
 
-def shortfalls(data: Instance, time_limit_s: float = 60.0) -> tuple[Shortfall, ...]:
+def shortfalls(
+    data: Instance, time_limit_s: float = 60.0, *, among: Collection[str] = LIMITS
+) -> tuple[Shortfall, ...]:
     """Return the limits that must give way together; empty if a fleet exists.
 
     The sum over limits of slack / limit is least (a limit of zero counts as one of its unit,
     a budget of zero as the cheapest unit). Where no loosening helps, because no mix of operating
     points carries all demand, C2 is among them, with the share that can be carried.
 
+    Args:
+        data: The instance.
+        time_limit_s: The best answer by then is returned; it is enough, perhaps not the least.
+        among: Numbers of the families that may give way; without ``C3`` every promise stays.
+
     Raises:
+        InfeasibleError: Loosening the families in ``among`` is not enough, that of all would be.
         LimitReachedError: The time passed before any answer.
         SolverError: The answer did not survive its check.
     """
     deadline = Deadline.after(time_limit_s)
-    answer = _elastic(data, lambda limit: limit[0] in LIMITS, time_limit_s)
+    answer = _elastic(data, lambda limit: limit[0] in among, time_limit_s)
+    if answer is None and set(among) < set(LIMITS):
+        raise InfeasibleError(f"loosening {', '.join(sorted(among))} is not enough for any fleet")
     if answer is None:
         answer = _elastic(data, lambda limit: limit[0] in (*LIMITS, "C2"), deadline.left_s())
     if answer is None:

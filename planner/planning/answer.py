@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.screen import Screened, screen
@@ -13,17 +12,18 @@ from planner.catalogue import Catalogue
 from planner.errors import LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.clock import Clock
-from planner.planning.document import Answer, plan_document
+from planner.planning.document import Answer, Tried, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
+from planner.planning.periods import period_results
 from planner.planning.refine import Refined, Refinement
-from planner.planning.sweep import sweep_demand
+from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
+from planner.problem.deadlines import deadlines_of
 from planner.problem.resolve import Problem, resolve
 from planner.simulation.draw import Draws
 from planner.simulation.effort import Effort, default_effort
 from planner.simulation.fleet import Study
 from planner.simulation.meter import Meter
-from planner.simulation.pool import Deadlines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,21 +71,20 @@ def plan_scenario(
 
 def study_of(problem: Problem) -> Study:
     """Return what all simulations of a problem share."""
-    deadlines = Deadlines(
-        ttft_ps=np.array([round(d.slo.ttft * 1e12) for d in problem.demands], np.int64),
-        tpot_ps=np.array([round(d.slo.tpot * 1e12) for d in problem.demands], np.int64),
-        context_tokens=np.array([d.llm.max_context for d in problem.demands], np.int64),
+    deadlines = deadlines_of(
+        [d.slo for d in problem.demands], [d.llm.max_context for d in problem.demands]
     )
     laws = tuple(d.lengths for d in problem.demands)
     promise = tuple(d.slo.attainment for d in problem.demands)
-    return Study(Draws(laws, problem.seed), deadlines, promise, Meter())
+    arrivals = tuple(d.arrivals for d in problem.demands)
+    return Study(Draws(laws, problem.seed, arrivals), deadlines, promise, Meter())
 
 
 def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
-    groups, barriers = templates_of(problem, study, builds)
+    groups, barriers = templates_of(problem, study, builds, clock.check)
     left_out += [barrier.removed for barrier in barriers]
     unserved = _unserved(problem, groups)
     if unserved:
@@ -98,12 +97,17 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
         reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
         return infeasible_plan(answer, "infeasible", reasons, left_out)
     refinement = Refinement(problem, study, answer.effort, clock, tell)
-    refinement.measure_all(screened)
+    refined: Refined | None
     try:
+        refinement.measure_all(screened)
         refined = refinement.run()
     except NoFleetError as error:
         return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
-    return _finish(answer, refined, screened, left_out, clock, tell)
+    except (LimitReachedError, KeyboardInterrupt):
+        refined = refinement.hasty()
+        if refined is None:
+            raise
+    return _finish(answer, refined, screened, left_out, tell)
 
 
 def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
@@ -122,9 +126,10 @@ def _screen(
     kept: list[Screened] = []
     removed: list[Removed] = []
     for _, templates in sorted(groups.items()):
-        clock.check()
         tell(f"screening {len(templates)} templates for {templates[0].label}", 0.05)
-        best, rest = screen(answer.study, templates, tpot_s, problem.policies.router, answer.effort)
+        best, rest = screen(
+            answer.study, templates, tpot_s, problem.policies.router, answer.effort, clock.check
+        )
         kept += best
         removed += rest
     return kept, removed
@@ -135,12 +140,21 @@ def _finish(
     refined: Refined,
     screened: list[Screened],
     left_out: list[Removed],
-    clock: Clock,
     tell: Teller,
 ) -> FleetPlan:
     shown = refined.best or refined.last
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out)
     tell("sweeping the demand", 0.95)
-    sweep = sweep_demand(answer.study, shown.fleet, answer.problem.policies.router, answer.effort)
-    return plan_document(answer, refined, shown, sweep, screened, left_out)
+    problem, study, effort = answer.problem, answer.study, answer.effort
+    router = problem.policies.router
+    try:
+        tried = Tried(
+            demand=sweep_demand(study, shown.fleet, router, effort),
+            arrivals=sweep_arrivals(study, shown.fleet, router, problem.rates_rps, effort),
+            periods=period_results(problem, study, shown.fleet, effort),
+        )
+        return plan_document(answer, refined, shown, tried, screened, left_out)
+    except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
+        stopped = replace(refined, ended_early=True)
+        return plan_document(answer, stopped, shown, Tried((), (), ()), screened, left_out)

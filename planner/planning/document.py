@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planner.candidates.serve import longest_requests
 from planner.data import version
 from planner.fleet import (
+    ArrivalPoint,
     BillLine,
     CurveNote,
     DemandPoint,
@@ -22,8 +23,10 @@ from planner.fleet import (
     Totals,
 )
 from planner.kernels import COMPILED
+from planner.planning.periods import over_all_periods
 from planner.planning.reasons import decisions, limit_uses, rejections
 from planner.planning.results import interval, workload_results
+from planner.planning.traffic_notes import traffic_notes
 from planner.simulation.fleet import verdict_of
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
     from planner.catalogue import Catalogue
+    from planner.fleet import PeriodResult
     from planner.planning.fleet import Fleet, PoolChoice
     from planner.planning.refine import Refined, Verified
     from planner.problem.resolve import Problem
@@ -54,20 +58,35 @@ class Answer:
     effort: Effort
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The chosen fleet under other loads than it was planned for."""
+
+    demand: Sequence[tuple[float, FleetSample]]
+    arrivals: Sequence[tuple[str, FleetSample, tuple[float, ...]]]
+    periods: tuple[PeriodResult, ...]
+
+
 def effective_scenario(answer: Answer) -> EffectiveScenario:
-    """Return the scenario as it was answered, each value with its origin."""
+    """Return the scenario as it was answered, each value with its origin.
+
+    Files beside the scenario are named from the working folder: the plan lies elsewhere.
+    """
     loaded = answer.loaded
-    return EffectiveScenario(
-        document=loaded.scenario.model_dump(mode="json", exclude_none=True),
-        origins=loaded.origins(),
-    )
+    document = loaded.scenario.model_dump(mode="json", exclude_none=True)
+    for workload in document["workloads"]:
+        lengths = workload["lengths"]
+        for form in ("trace", "histogram"):
+            if (loaded.folder / lengths.get(form, "")).is_file():
+                lengths[form] = str(loaded.folder / lengths[form])
+    return EffectiveScenario(document=document, origins=loaded.origins())
 
 
 def plan_document(
     answer: Answer,
     refined: Refined,
     shown: Verified,
-    sweep: Sequence[tuple[float, FleetSample]],
+    tried: Tried,
     screened: Sequence[Screened],
     left_out: Sequence[Removed],
 ) -> FleetPlan:
@@ -88,6 +107,7 @@ def plan_document(
             for pool, runs in zip(shown.fleet.pools, shown.judgement.sample.runs, strict=True)
         ),
         workloads=workloads,
+        periods=tried.periods,
         supply=_supply(problem, shown.fleet),
         bill=_bill(shown.fleet),
         decisions=decisions(answer.problem, refined, shown, left_out),
@@ -95,16 +115,28 @@ def plan_document(
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,
-            seeds=tuple(range(answer.effort.verify_replications)),
+            seeds=tuple(range(answer.effort.verify.replications)),
             requests=answer.study.meter.requests,
             one_less=_one_less(answer, shown),
             demand_sweep=tuple(
                 DemandPoint(multiple=multiple, attainment=_by_workload(answer, s.intervals()))
-                for multiple, s in sweep
+                for multiple, s in tried.demand
+            ),
+            arrival_sweep=tuple(
+                ArrivalPoint(
+                    arrivals=name,
+                    attainment=_by_workload(answer, s.intervals()),
+                    ttft_p99_s=dict(zip((d.id for d in problem.demands), late, strict=True)),
+                )
+                for name, s, late in tried.arrivals
             ),
             candidates=len(screened) + len(left_out),
             proof_covers=_proof_covers(refined),
-            notes=_notes(answer, refined, shown, sweep),
+            notes=(
+                *_notes(answer, refined, shown, tried.demand),
+                *over_all_periods(tried.periods),
+                *traffic_notes(problem),
+            ),
         ),
     )
 

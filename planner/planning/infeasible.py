@@ -75,7 +75,10 @@ def explain_barriers(
         demand = problem.demands[w]
         own = [b for b in barriers if b.workload == w]
         slow = [b for b in own if b.kind == "deadline"]
-        if slow:
+        beyond = [b for b in own if b.kind == "context"]
+        if beyond:
+            reasons.append(_beyond_context(demand, beyond[0]))
+        elif slow:
             reasons += _too_slow(study, demand, w, slow)
         elif own:
             reasons.append(_too_long(demand, own))
@@ -145,6 +148,17 @@ def _too_slow(study: Study, demand: Demand, w: int, slow: Sequence[Barrier]) -> 
     return reasons
 
 
+def _beyond_context(demand: Demand, barrier: Barrier) -> Infeasibility:
+    within = barrier.removed.numbers["within_context"]
+    return Infeasibility(
+        limit=f"{demand.id}: context",
+        has=f"{demand.llm.max_context:,} tokens of context in {demand.llm.id}",
+        needs=f"room for {demand.slo.attainment:.1%} of the requests; {within:.1%} fit",
+        fastest_reachable="",
+        remedy="shorter prompts or outputs, a model with a longer context, or a lower attainment",
+    )
+
+
 def _too_long(demand: Demand, own: Sequence[Barrier]) -> Infeasibility:
     best = max(own, key=lambda b: b.build.kv_tokens)
     longest = best.removed.numbers["longest_request_tokens"]
@@ -152,7 +166,7 @@ def _too_long(demand: Demand, own: Sequence[Barrier]) -> Infeasibility:
         limit=f"{demand.id}: memory",
         has=f"{best.build.kv_tokens:,} tokens of KV cache at most, on {best.build.hardware}",
         needs=f"{longest:,.0f} tokens for the longest request",
-        fastest_reachable="none",
+        fastest_reachable="",
         remedy=(
             f"requests of at most {best.build.kv_tokens:,} tokens, a higher tensor-parallel degree,"
             " fewer max_num_batched_tokens or a higher memory_utilisation"
@@ -166,51 +180,60 @@ def _no_load(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
         limit=f"{demand.id}: deadlines",
         has="no template keeps the promise at any load",
         needs=why or "a template that does",
-        fastest_reachable="none",
+        fastest_reachable="",
         remedy="looser deadlines, a lower attainment, larger max_num_seqs, or more memory",
     )
 
 
 def _no_build(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
-    lines = [f"{r.name}: {r.reason}" for r in left_out if "@" not in r.name]
-    shown = "; ".join(lines[:6]) + (f"; and {len(lines) - 6} more" if len(lines) > 6 else "")
+    first: dict[str, str] = {}
+    for removed in left_out:
+        if "@" not in removed.name:
+            first.setdefault(removed.reason, removed.name)
+    lines = [f"{name}: {reason}" for reason, name in first.items()]
+    shown = "; ".join(lines[:4]) + (f"; and {len(lines) - 4} more" if len(lines) > 4 else "")
     precisions = "/".join(demand.precisions)
     return Infeasibility(
         limit=f"{demand.id}: {demand.llm.id} in {precisions}",
         has="no way to build a replica",
         needs=shown or "an accelerator with a curve for this model",
-        fastest_reachable="none",
+        fastest_reachable="",
         remedy=(
-            "offer an accelerator with more memory, allow a higher tp_degree, accept another"
-            " precision, or see `planner catalogue curves`"
+            "offer an accelerator with more memory, allow a higher tp_degree or"
+            " memory_utilisation, accept another precision, or see `planner catalogue curves`"
         ),
     )
 
 
 def explain_limits(problem: Problem, error: NoFleetError) -> tuple[Infeasibility, ...]:
     """Say which limits are in the way, and how far each alone would have to give."""
-    found = [_limit(problem, s, "raise it alone to this") for s in error.alone]
-    if not found:
-        found = [_limit(problem, s, "raise all of these together") for s in error.together]
-    return tuple(found)
+    alone = tuple(_limit(s, "alone") for s in error.alone)
+    return alone or tuple(_limit(s, "together with the others") for s in error.together)
 
 
-def _limit(problem: Problem, short: Shortfall, remedy: str) -> Infeasibility:
-    names = {
-        "accelerators_are_held": "stock of {}",
-        "budget_is_kept": "limits.budget",
-        "the_promise_is_kept": "{}: slo.attainment",
-    }
-    pattern = names.get(short.family, short.family + " {}")
-    if short.family == "the_promise_is_kept":
-        remedy = "lower it alone to this share of the demand"
+def _limit(short: Shortfall, how: str) -> Infeasibility:
+    what = ",".join(short.index)
+    needs = _quantity(short.needs, short.unit)
+    name, change = {
+        "accelerators_are_held": (f"stock of {what}", f"a stock of {needs}"),
+        "budget_is_kept": ("limits.budget", f"a budget of {needs}"),
+        "the_promise_is_kept": (
+            f"{what}: slo.attainment",
+            f"an attainment of {short.needs:.4f}, if fewer may meet their deadlines",
+        ),
+    }.get(short.family, (f"{short.family} {what}".strip(), f"{needs}"))
     return Infeasibility(
-        limit=pattern.format(",".join(short.index)).strip(),
-        has=f"{short.limit:,.4g} {short.unit}",
-        needs=f"{short.needs:,.4g} {short.unit}",
-        fastest_reachable="none",
-        remedy=remedy,
+        limit=name,
+        has=_quantity(short.limit, short.unit),
+        needs=needs,
+        fastest_reachable="",
+        remedy=f"{change}, {how}",
     )
+
+
+def _quantity(value: float, unit: str) -> str:
+    """Write a number with its unit: ``1 accelerator``, ``8.97 USD/h``."""
+    return f"{value:,.6g} {unit.removesuffix('s') if value == 1 else unit}"
 
 
 def _ms(seconds: float) -> str:

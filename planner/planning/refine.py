@@ -8,15 +8,17 @@ disagree, the points give way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import Frontier, measure_frontier
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose, relaxation_prices
+from planner.planning.beliefs import Beliefs
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
 from planner.planning.program import fleet_of_choice, instance_of
 from planner.simulation.capacity import VERIFYING
+from planner.simulation.effort import RunSize
 from planner.simulation.fleet import Judgement, judge_fleet
 
 if TYPE_CHECKING:
@@ -29,10 +31,14 @@ if TYPE_CHECKING:
     from planner.simulation.fleet import Study
 
 MOST_ROUNDS: Final = 24
-SAME_SIZE: Final = 0.07
-"""Pools whose sizes differ by less than this share count as equally sized."""
+HASTE_S: Final = 5.0
+"""Time that the program may take, in seconds, when there is none left."""
 NUDGE: Final = 0.002
-"""How far past a refuted load a belief moves."""
+"""How far past a refuted load a belief moves at least."""
+STEEPNESS: Final = 4.0
+"""Attainment falls by 1 to 3 per unit of log load near the promise; a steeper guess makes a
+smaller step, and another round follows if it was too small."""
+LARGEST_STEP: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +85,6 @@ class Refined:
     """A limit ended the loop before promise and evidence agreed."""
 
 
-@dataclass(slots=True)
-class Beliefs:
-    """What is believed of every template: its frontier, and how it was measured."""
-
-    frontiers: dict[str, Frontier] = field(default_factory=dict)
-    fine: set[tuple[str, int]] = field(default_factory=set)
-    """(template, pool size) pairs that were measured with full effort."""
-    correction: dict[str, float] = field(default_factory=dict)
-    """Factor by which fleet simulations corrected a template's frontier."""
-
-    def believed(self) -> dict[str, Frontier]:
-        """Return the frontiers with their corrections."""
-        return {j: f.scaled(self.correction.get(j, 1.0)) for j, f in self.frontiers.items()}
-
-    def capacity(self, j: str) -> float:
-        """Return the believed capacity of one unit, requests per second."""
-        return self.frontiers[j].capacity_rps.value * self.correction.get(j, 1.0)
-
-    def believe(self, j: str, capacity_rps: float) -> None:
-        """Correct a template so that its capacity is believed to be this."""
-        self.correction[j] = capacity_rps / self.frontiers[j].capacity_rps.value
-
-    def is_fine(self, j: str, size: int) -> bool:
-        """Tell whether a template was measured with full effort at about this size."""
-        return any(j == k and abs(n - size) <= SAME_SIZE * size for k, n in self.fine)
-
-
 class Refinement:
     """The loop, with its memory of fleets that were already simulated."""
 
@@ -129,11 +108,9 @@ class Refinement:
 
     def measure_all(self, screened: list[Screened]) -> None:
         """Measure every screened template coarsely, in a pool that would serve all its demand."""
-        quick = replace(
-            self.effort,
-            search_requests=max(self.effort.search_requests // 2, 5_000),
-            search_replications=2,
-        )
+        fine = self.effort.search
+        short = RunSize(max(fine.requests // 2, 5_000), 2, max(fine.per_replica // 2, 1_500))
+        quick = replace(self.effort, search=short)
         for i, one in enumerate(screened):
             self.clock.check()
             done = 0.15 + 0.35 * i / len(screened)
@@ -171,9 +148,7 @@ class Refinement:
             self._judged[fleet.key] = judge_fleet(
                 self.study,
                 fleet.for_simulation(self.problem.policies.router),
-                requests=self.effort.verify_requests,
-                limit=self.effort.verify_limit,
-                replications=self.effort.verify_replications,
+                effort=self.effort,
                 stream=VERIFYING,
             )
         return self._judged[fleet.key]
@@ -196,7 +171,7 @@ class Refinement:
 
         Raises:
             InfeasibleError: The program has no solution with the points measured.
-            LimitReachedError: The time is over before the first solution.
+            LimitReachedError: The time is over before the first fleet was simulated.
         """
         best: Verified | None = None
         last: Verified | None = None
@@ -212,17 +187,47 @@ class Refinement:
                 if last.judgement.verdict != "kept":
                     self._believe_less(fleet, last.judgement)
                     continue
+                best = before = self._better(best, last)
                 last = replace(last, one_less=self.judge_one_less(fleet))
-                best = self._better(best, last)
+                best = last if before.fleet is fleet else best
                 if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice):
                     continue
                 early = False
                 break
         except (LimitReachedError, KeyboardInterrupt):
-            if choice is None:
+            if choice is None or last is None:
                 raise
         assert choice is not None  # the first round sets it or raises
         return Refined(best, last, choice, self.beliefs.believed(), early)
+
+    def hasty(self) -> Refined | None:
+        """Return the fleet that the measurements so far give, simulated once.
+
+        For when the time is over, or somebody stops the work, before the loop has a fleet: a
+        rough plan that says so is worth more than none.
+
+        Returns:
+            None if not even that is possible: a workload that no template measured so far
+            serves, or limits that leave no fleet.
+        """
+        believed = self.beliefs.believed()
+        if not believed:
+            return None
+        data = instance_of(self.problem, believed)
+        try:
+            choice = choose(
+                data, self.problem.objective, time_limit_s=HASTE_S, gap=self.problem.gap
+            )
+        except (InfeasibleError, LimitReachedError):
+            return None
+        fleet = fleet_of_choice(self.problem, believed, choice)
+        once = replace(self.effort, verify_limit=self.effort.verify.requests)
+        router = self.problem.policies.router
+        judged = judge_fleet(
+            self.study, fleet.for_simulation(router), effort=once, stream=VERIFYING
+        )
+        last = Verified(fleet, judged)
+        return Refined(last if judged.verdict == "kept" else None, last, choice, believed, True)
 
     def _solve(self) -> Choice:
         self.clock.check()
@@ -280,24 +285,31 @@ class Refinement:
             ]
             return min(spare, default=1.0)
 
-        pool = fleet.pools[min(range(len(fleet.pools)), key=worst)]
-        ceiling = min(self.beliefs.capacity(pool.template.id), pool.load_per_unit)
-        self.beliefs.believe(pool.template.id, ceiling * (1 - NUDGE))
+        position = min(range(len(fleet.pools)), key=worst)
+        pool = fleet.pools[position]
+        self.beliefs.believe_below(pool.template.id, pool.load_per_unit, _step(-worst(position)))
 
     def _smaller_fleet_keeps(self, verified: Verified) -> bool:
-        """Raise the belief in a pool of which one unit less keeps every promise; tell if any.
+        """Raise the belief in a pool of which one unit less is a better fleet; tell if any.
 
-        Under the other objectives a unit too many may pay for itself, so nothing follows.
+        Better means that every promise is kept and the objective improves: under goodput per
+        dollar a unit that the promises do not need may still pay for itself.
         """
-        if self.problem.objective != "min_cost":
-            return False
         raised = False
         for j, less, judgement in verified.one_less:
             if less is None or judgement is None or judgement.verdict != "kept":
                 continue
+            if self._better(verified, Verified(less, judgement)) is verified:
+                continue
             pool = _pool_of(less, j)
-            if pool is not None and pool.load_per_unit > self.beliefs.capacity(j):
-                self.beliefs.believe(j, pool.load_per_unit * (1 + NUDGE))
+            spare = [
+                i.value - p for i, p in zip(judgement.intervals, self.study.promise, strict=True)
+            ]
+            # Where the pool is gone, those that took its load carried more than was believed.
+            for carried in (pool,) if pool is not None else less.pools:
+                self.beliefs.believe_above(
+                    carried.template.id, carried.load_per_unit, _step(min(spare))
+                )
                 raised = True
         return raised
 
@@ -356,6 +368,11 @@ class Refinement:
             return v.requests_per_usd, v.goodput_rps
 
         return one if rank(one) > rank(best) else best
+
+
+def _step(spare: float) -> float:
+    """Return by which share a belief moves for attainment that much off the promise."""
+    return min(max(spare / STEEPNESS, NUDGE), LARGEST_STEP)
 
 
 def _pool_of(fleet: Fleet, j: str) -> PoolChoice | None:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.template import Template
 from planner.catalogue import Catalogue
@@ -22,7 +20,7 @@ from planner.scenario.scenario import Scenario
 from planner.simulation.capacity import REPLAYING
 from planner.simulation.effort import default_effort
 from planner.simulation.fleet import judge_fleet
-from planner.source import parse_yaml
+from planner.source import parse_yaml, write_yaml
 from planner.spec import validate
 
 if TYPE_CHECKING:
@@ -57,8 +55,7 @@ def simulate_plan(
         raise InputError("the plan has no pools; there is nothing to simulate")
     tell = Teller(progress)
     effort = effort or default_effort()
-    text = yaml.safe_dump(plan.scenario.document, sort_keys=False)
-    source = parse_yaml(text, "the plan's scenario")
+    source = parse_yaml(write_yaml(plan.scenario.document), "the plan's scenario")
     loaded = LoadedScenario(validate(source, Scenario), source, folder)
     catalogue = Catalogue()
     problem = resolve(loaded, catalogue)
@@ -69,9 +66,7 @@ def simulate_plan(
     judgement = judge_fleet(
         study,
         fleet.for_simulation(problem.policies.router),
-        requests=effort.verify_requests,
-        limit=effort.verify_limit,
-        replications=effort.verify_replications,
+        effort=effort,
         stream=REPLAYING,
     )
     return workload_results(problem, study, effort, fleet, judgement)

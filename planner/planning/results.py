@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.fleet import Interval, Quantiles, RoutingShare, WorkloadResult
+from planner.attribution.charge import charge_misses
+from planner.fleet import Interval, Misses, Quantiles, RoutingShare, WorkloadResult
 from planner.simulation.capacity import VERIFYING
 from planner.simulation.fleet import sample_fleet
-from planner.simulation.pool import Latencies
+from planner.simulation.stages import Parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Judgement, Study
     from planner.simulation.interval import Estimate
+    from planner.simulation.pool import Latencies
 
 
 def interval(estimate: Estimate) -> Interval:
@@ -31,10 +33,11 @@ def workload_results(
 ) -> tuple[WorkloadResult, ...]:
     """Return rates, attainment, verdict and latencies of every workload."""
     results = []
-    latencies = _latencies(problem, study, effort, fleet)
+    kept = _latencies(problem, study, effort, fleet)
     for w, demand in enumerate(problem.demands):
         estimate = judgement.intervals[w]
-        mine = latencies.workload == w
+        ttft = np.concatenate([part.ttft_s[part.workload == w] for _, part in kept])
+        tpot = np.concatenate([part.tpot_s[part.workload == w] for _, part in kept])
         results.append(
             WorkloadResult(
                 id=demand.id,
@@ -43,9 +46,9 @@ def workload_results(
                 attainment=interval(estimate),
                 promise=demand.slo.attainment,
                 verdict=judgement.verdicts[w],
-                ttft_s=_quantiles(latencies.ttft_s[mine]),
-                tpot_s=_quantiles(latencies.tpot_s[mine]),
-                misses=None,
+                ttft_s=_quantiles(ttft),
+                tpot_s=_quantiles(tpot),
+                misses=_misses(study, kept, w),
                 routing=tuple(
                     RoutingShare(pool=p.template.id, share=p.load_rps[w] / demand.rate_rps)
                     for p in fleet.pools
@@ -56,22 +59,55 @@ def workload_results(
     return tuple(results)
 
 
-def _latencies(problem: Problem, study: Study, effort: Effort, fleet: Fleet) -> Latencies:
-    """Simulate the fleet once more on the first draws of its verification, keeping latencies."""
+def _latencies(
+    problem: Problem, study: Study, effort: Effort, fleet: Fleet
+) -> list[tuple[tuple[float, ...], Latencies]]:
+    """Simulate the fleet once more on the first draws of its verification, keeping latencies.
+
+    Returns:
+        The load of the pool, and the latencies, of each pool and replication.
+    """
     sample = sample_fleet(
         study,
         fleet.for_simulation(problem.policies.router),
-        requests=effort.verify_requests,
-        replications=effort.verify_replications,
+        effort.verify,
         stream=VERIFYING,
         keep=True,
     )
-    kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
-    return Latencies(
-        np.concatenate([part.workload for part in kept]),
-        np.concatenate([part.ttft_s for part in kept]),
-        np.concatenate([part.tpot_s for part in kept]),
-    )
+    return [
+        (pool.load_rps, run.latencies)
+        for pool, runs in zip(sample.pools, sample.runs, strict=True)
+        for run in runs
+        if run.latencies is not None
+    ]
+
+
+def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: int) -> Misses:
+    """Return the missed deadlines of a workload by cause, as shares of its offered requests.
+
+    A request that no replica can hold, or longer than the model's context, has failed.
+    """
+    due = study.deadlines
+    shares = dict.fromkeys(Misses.model_fields, 0.0)
+    weight = sum(load[w] for load, _ in kept)
+    for load, part in kept:
+        served = part.workload == w
+        offered = int(served.sum()) + int(part.refused[w])
+        if load[w] == 0 or offered == 0:
+            continue
+        length = part.prompt.astype(np.int64) + part.output
+        fits = np.flatnonzero(served & (length <= due.context_tokens[w]))
+        charged = charge_misses(
+            Parts(*(column[fits] for column in part.parts)),
+            due.ttft_limit_ps(part.workload[fits], part.prompt[fits]),
+            due.tpot_ps[w] * (part.output[fits].astype(np.int64) - 1),
+            None if due.e2e_ps is None else np.full(fits.size, due.e2e_ps[w]),
+        )
+        scale = load[w] / weight / offered
+        for cause, share in charged.items():
+            shares[cause] += scale * float(share.sum())
+        shares["failed"] += scale * (offered - fits.size)
+    return Misses(**shares)
 
 
 def _quantiles(values: NDArray[np.float64]) -> Quantiles:

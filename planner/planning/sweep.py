@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from planner.problem.arrivals import PoissonArrivals, RenewalArrivals
 from planner.simulation.capacity import SWEEPING
+from planner.simulation.draw import Draws
+from planner.simulation.effort import RunSize
 from planner.simulation.fleet import sample_fleet
 
 if TYPE_CHECKING:
@@ -14,6 +20,8 @@ if TYPE_CHECKING:
     from planner.simulation.fleet import FleetSample, Study
 
 MULTIPLES: Final = (1.0, 1.1, 1.2)
+CVS: Final = (1.0, 2.0, 3.0)
+"""Coefficients of variation of the gaps of a workload; 1 is Poisson."""
 
 
 def sweep_demand(
@@ -31,11 +39,40 @@ def sweep_demand(
             sample_fleet(
                 study,
                 pools,
-                requests=effort.verify_requests,
-                replications=effort.verify_replications,
+                effort.verify,
                 stream=SWEEPING,
                 multiple=multiple,
             ),
         )
         for multiple in MULTIPLES
     )
+
+
+def sweep_arrivals(
+    study: Study, fleet: Fleet, router: Router, rates_rps: tuple[float, ...], effort: Effort
+) -> tuple[tuple[str, FleetSample, tuple[float, ...]], ...]:
+    """Simulate a fleet at its demand under evener and burstier arrivals.
+
+    Returns:
+        What the arrivals are, the sample, and the 99 % quantile of TTFT by workload in seconds.
+    """
+    verify = effort.verify
+    size = RunSize(verify.requests, max(verify.replications // 2, 3), verify.per_replica)
+    found = []
+    for cv in CVS:
+        name = "poisson" if cv == 1 else f"gamma, CV {cv:g}"
+        laws = tuple(
+            PoissonArrivals(rate) if cv == 1 else RenewalArrivals(rate, cv, "gamma")
+            for rate in rates_rps
+        )
+        other = replace(study, draws=Draws(study.draws.laws, study.draws.seed, laws))
+        sample = sample_fleet(other, fleet.for_simulation(router), size, stream=SWEEPING, keep=True)
+        kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
+        ttft = np.concatenate([part.ttft_s for part in kept])
+        who = np.concatenate([part.workload for part in kept])
+        late = tuple(
+            float(np.quantile(ttft[who == w], 0.99)) if (who == w).any() else 0.0
+            for w in range(len(rates_rps))
+        )
+        found.append((name, sample, late))
+    return tuple(found)

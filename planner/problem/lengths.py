@@ -1,8 +1,8 @@
 """Length laws as numbers: what a draw of requests is made from.
 
-Two forms. A joint law is a list of cells, each a rectangle of (prompt, output) lengths with a
-weight; a trace is the case in which every cell is one point. An independent law has two
-marginals.
+A joint law is a list of cells, each a rectangle of (prompt, output) lengths with a weight; a
+trace is the case in which every cell is one point. A pair law has two marginals and the rank
+correlation between them. Laws can be mixed, and cut at the context of a model.
 """
 
 from __future__ import annotations
@@ -43,11 +43,94 @@ class LengthMarginal:
 
 
 @dataclass(frozen=True, slots=True)
+class GammaLength:
+    """One length: gamma with this mean (tokens) and coefficient of variation, above 0."""
+
+    mean: float
+    cv: float
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoLength:
+    """One length whose share above x falls as x to the power of ``-tail``, from ``low`` on.
+
+    Cut at ``high`` tokens (the law is that of lengths which are not above it); inf: no cut.
+    """
+
+    low: float
+    tail: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class ZipfLength:
+    """One length: k tokens with a weight of k to the power of ``-exponent``, low <= k <= high."""
+
+    low: int
+    high: int
+    exponent: float
+
+
+@dataclass(frozen=True, slots=True)
+class UniformLength:
+    """One length: every whole number of tokens from ``low`` to ``high`` alike."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class MixedLength:
+    """One length that follows one of several laws, each for its share of the requests."""
+
+    parts: tuple[MarginalLaw, ...]
+    weights: tuple[float, ...]
+
+
+MarginalLaw = LengthMarginal | GammaLength | ParetoLength | ZipfLength | UniformLength | MixedLength
+
+
+@dataclass(frozen=True, slots=True)
 class IndependentLengths:
-    """Prompt and output lengths that know nothing of each other."""
+    """Prompt and output lengths by their marginals.
 
-    prompt: LengthMarginal
-    output: LengthMarginal
+    They know nothing of each other unless there is a ``correlation``: Spearman's, of ranks, made
+    by a Gaussian copula.
+    """
+
+    prompt: MarginalLaw
+    output: MarginalLaw
+    correlation: float = 0.0
 
 
-LengthLaw = JointLengths | IndependentLengths
+@dataclass(frozen=True, slots=True)
+class MixedLengths:
+    """Requests of several kinds, each with its law and its share."""
+
+    parts: tuple[LengthLaw, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutLengths:
+    """A law whose requests are shortened to a model's context: the prompt, then the output."""
+
+    law: LengthLaw
+    context_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLengths:
+    """Lengths of turns whose prompts hold the system prompt and all that was said before."""
+
+    law: LengthLaw
+    """New text and answer of one turn."""
+    mean_turns: float
+    """Turns of a session are geometric from 1, with this mean before the cut at the most."""
+    most_turns: int
+    system_tokens: int
+    context_tokens: int
+    """What no longer fits is cut from the history."""
+
+
+LengthLaw = JointLengths | IndependentLengths | MixedLengths | CutLengths | SessionLengths

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
-from planner.measurements.traces import read_histogram, read_lengths
-from planner.problem.lengths import (
-    IndependentLengths,
-    JointLengths,
-    LengthLaw,
-    LengthMarginal,
-)
+from planner.problem.demand import arrival_law, length_law, session_laws
+from planner.problem.periods import make_calendar
 from planner.problem.prices import PriceError, price_of
 
 if TYPE_CHECKING:
@@ -23,11 +16,15 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Accelerator, Catalogue, Llm
     from planner.errors import Where
-    from planner.scenario.lengths import Lengths, Marginal
+    from planner.problem.arrivals import ArrivalLaw
+    from planner.problem.lengths import LengthLaw
+    from planner.problem.periods import Calendar
+    from planner.scenario.lengths import Lengths
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
     from planner.scenario.scenario import Objective
     from planner.scenario.slo import Slo
+    from planner.scenario.traffic import Traffic
 
 Mistakes = list[tuple["Where | str", str]]
 
@@ -41,9 +38,18 @@ class Demand:
     model: str
     """Under which name step laws know the model."""
     precisions: tuple[str, ...]
-    rate_rps: float
+    arrivals: ArrivalLaw
     slo: Slo
     lengths: LengthLaw
+    notes: tuple[str, ...] = ()
+    """What was assumed of its arrivals in reading them."""
+    mean_rps: float = 0.0
+    """Mean rate over all periods, where there are several."""
+
+    @property
+    def rate_rps(self) -> float:
+        """Offered load that is planned for."""
+        return self.arrivals.rate_rps
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ class Problem:
     seed: int
     gap: float
     time_limit_s: float
+    calendar: Calendar | None = None
+    """Load over time, where there is any; the demands are those that are planned for."""
 
     @property
     def rates_rps(self) -> tuple[float, ...]:
@@ -88,10 +96,16 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
     if not mistakes:
         _degrees(loaded, demands, mistakes)
+    calendar = None
+    if scenario.traffic is not None and not mistakes:
+        try:
+            calendar = _calendar(loaded, scenario.traffic, demands)
+        except InputError as error:
+            mistakes.append((loaded.at("traffic"), f"traffic: {error}"))
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
-        demands=demands,
+        demands=demands if calendar is None else _planned_for(demands, calendar),
         supplies=supplies,
         policies=scenario.policies,
         budget_usd_per_hour=scenario.limits.budget,
@@ -99,6 +113,21 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         seed=scenario.solver.seed,
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
+        calendar=calendar,
+    )
+
+
+def _calendar(loaded: LoadedScenario, traffic: Traffic, demands: tuple[Demand, ...]) -> Calendar:
+    names = tuple(demand.id for demand in demands)
+    rates = tuple(demand.rate_rps for demand in demands)
+    return make_calendar(traffic, names, rates, loaded.folder)
+
+
+def _planned_for(demands: tuple[Demand, ...], calendar: Calendar) -> tuple[Demand, ...]:
+    """Return the demands at the load that is planned for."""
+    return tuple(
+        replace(d, arrivals=replace(d.arrivals, rate_rps=d.rate_rps * level), mean_rps=d.rate_rps)
+        for d, level in zip(demands, calendar.target, strict=True)
     )
 
 
@@ -109,11 +138,10 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
         if llm is None:
             why = catalogue.why_not("llm", workload.model)
             mistakes.append((loaded.at(*at, "model"), f"workloads.{i}.model: {why}"))
-        try:
-            lengths = _lengths(loaded, catalogue, workload.lengths)
-        except InputError as error:
-            mistakes.append((loaded.at(*at, "lengths"), f"workloads.{i}.lengths: {error}"))
+        traffic = _laws(loaded, catalogue, i, llm, mistakes)
+        if traffic is None:
             continue
+        arrivals, lengths, notes = traffic
         if llm is None:
             continue
         precisions = workload.precisions or _own_precision(llm)
@@ -148,10 +176,39 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             llm=llm,
             model=llm.family_id,
             precisions=precisions,
-            rate_rps=workload.arrivals.poisson,
+            arrivals=arrivals,
             slo=workload.slo,
             lengths=lengths,
+            notes=tuple(f"{workload.id}: {note}" for note in notes),
         )
+
+
+def _file_of(lengths: Lengths | None) -> tuple[str, ...]:
+    """Return the key under which lengths name a file, if they do."""
+    named = ("trace", "histogram") if lengths is not None else ()
+    return tuple(key for key in named if getattr(lengths, key) is not None)
+
+
+def _laws(
+    loaded: LoadedScenario, catalogue: Catalogue, i: int, llm: Llm | None, mistakes: Mistakes
+) -> tuple[ArrivalLaw, LengthLaw, tuple[str, ...]] | None:
+    """Read arrivals and lengths of a workload; None, and a mistake, where they cannot be read."""
+    workload = loaded.scenario.workloads[i]
+    context = llm.max_context if llm is not None else None
+    what = "lengths"
+    try:
+        lengths: LengthLaw = length_law(workload.lengths, loaded.folder, catalogue, context)
+        what = "arrivals"
+        arrivals, notes = arrival_law(workload.arrivals, workload.lengths, loaded.folder)
+    except InputError as error:
+        path = (what, *_file_of(workload.lengths if what == "lengths" else None))
+        mistakes.append(
+            (loaded.at("workloads", i, *path), f"workloads.{i}.{'.'.join(path)}: {error}")
+        )
+        return None
+    if workload.arrivals.sessions is not None and context is not None:
+        arrivals, lengths = session_laws(workload.arrivals.sessions, lengths, context)
+    return arrivals, lengths, notes
 
 
 def _own_precision(llm: Llm) -> tuple[str, ...]:
@@ -159,32 +216,8 @@ def _own_precision(llm: Llm) -> tuple[str, ...]:
     return (own,) if own not in (None, "mixed") else ()
 
 
-def _lengths(loaded: LoadedScenario, catalogue: Catalogue, lengths: Lengths) -> LengthLaw:
-    if lengths.prompt is not None and lengths.output is not None:
-        return IndependentLengths(_marginal(lengths.prompt), _marginal(lengths.output))
-    if lengths.trace is not None:
-        columns = lengths.columns
-        names = (columns.prompt, columns.output) if columns else None
-        prompt, output = read_lengths(loaded.folder / lengths.trace, names)
-        return JointLengths(prompt, prompt, output, output, np.ones(prompt.size))
-    name = lengths.histogram or ""
-    if name.endswith((".csv", ".csv.gz")):
-        low, high, out_low, out_high, count = read_histogram(loaded.folder / name)
-    else:
-        cells = catalogue.length_histogram(name).cells
-        table = [(c.prompt_low, c.prompt_high, c.output_low, c.output_high, c.count) for c in cells]
-        low, high, out_low, out_high, count = np.array(table, np.int64).T
-    return JointLengths(low, high, out_low, out_high, count.astype(np.float64))
-
-
-def _marginal(marginal: Marginal) -> LengthMarginal:
-    if marginal.lognormal is not None:
-        return LengthMarginal(marginal.lognormal.mean, marginal.lognormal.cv)
-    return LengthMarginal(marginal.fixed or 1.0, 0.0)
-
-
 def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -> Iterator[Supply]:
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for i, offer in enumerate(loaded.scenario.accelerators):
         place = loaded.at("accelerators", i, "id")
         accelerator = catalogue.find_accelerator(offer.id)
@@ -193,9 +226,9 @@ def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) 
             mistakes.append((place, f"accelerators.{i}.id: {why}"))
             continue
         if accelerator.id in seen:
-            what = f"{offer.id!r} is {accelerator.id}, which is listed already; keep one"
+            what = f"{offer.id!r} and {seen[accelerator.id]!r} are the same accelerator; keep one"
             mistakes.append((place, f"accelerators.{i}.id: {what}"))
-        seen.add(accelerator.id)
+        seen.setdefault(accelerator.id, offer.id)
         try:
             price, source, term = price_of(offer, accelerator.id, catalogue)
         except PriceError as error:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planner.fleet import (
         Decision,
         FleetPlan,
+        Infeasibility,
         Interval,
         OneLess,
         Pool,
@@ -58,11 +59,7 @@ def _no_fleet(plan: FleetPlan) -> Iterator[RenderableType]:
         yield plain(f"{name}: a limit ended the work before any plan was found.", style="bold")
     if plan.infeasibility:
         yield heading("What stands in the way")
-        yield lines(
-            f"{x.limit}: needs {x.needs}, has {x.has}; the best that can be reached is "
-            f"{x.fastest_reachable}"
-            for x in plan.infeasibility
-        )
+        yield lines(stands_in_the_way(x) for x in plan.infeasibility)
         yield heading("What would mend it, each alone")
         yield lines(x.remedy for x in plan.infeasibility)
     yield from _why_not(plan)
@@ -142,7 +139,19 @@ def _promises(plan: FleetPlan) -> Iterator[RenderableType]:
             values = (q.p50, q.p90, q.p95, q.p99, limit)
             rows.append((result.id, what, *map(seconds, values)))
     yield grid(("workload", "", ">p50", ">p90", ">p95", ">p99", ">deadline"), rows)
+    missed = [result for result in plan.workloads if result.misses is not None]
+    if missed:
+        yield heading("Missed deadlines by cause (share of the offered requests)")
+        yield lines(_misses(result) for result in missed)
     yield from _what_if_demand(plan)
+
+
+def _misses(result: WorkloadResult) -> str:
+    """Name the causes of a workload's misses, the largest first."""
+    causes = {} if result.misses is None else result.misses.model_dump()
+    shown = sorted(((c, x) for c, x in causes.items() if x > 0), key=lambda pair: -pair[1])
+    words = (f"{cause.replace('_', ' ')} {share(x, 2)}" for cause, x in shown)
+    return f"{result.id}: {', '.join(words) or 'none'}"
 
 
 def _workload_row(result: WorkloadResult) -> tuple[str, ...]:
@@ -173,9 +182,49 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
         names = [result.id for result in plan.workloads]
         headers = (">demand", *(f">{name}" for name in names))
         yield grid(headers, [(f"× {p.multiple:g}", *_cells(p.attainment, names)) for p in sweep])
+    if plan.evidence.arrival_sweep:
+        yield heading("Attainment, and p99 of TTFT, if the same load came otherwise")
+        names = [result.id for result in plan.workloads]
+        yield grid(
+            ("arrivals", *(f">{name}" for name in names)),
+            [
+                (
+                    p.arrivals,
+                    *(
+                        f"{interval(p.attainment[name])}, {seconds(p.ttft_p99_s.get(name))}"
+                        for name in names
+                        if name in p.attainment
+                    ),
+                )
+                for p in plan.evidence.arrival_sweep
+            ],
+        )
+    yield from _over_time(plan)
     if plan.evidence.one_less:
         yield heading("With one unit less")
         yield lines(one_less(x) for x in plan.evidence.one_less)
+
+
+def _over_time(plan: FleetPlan) -> Iterator[RenderableType]:
+    if not plan.periods:
+        return
+    names = [result.id for result in plan.workloads]
+    rows = []
+    for period in plan.periods:
+        found = {w.id: w for w in period.workloads}
+        cells = [
+            f"{rate(w.offered_rps)}: {interval(w.attainment)} {w.verdict}" if w else "no load"
+            for w in (found.get(name) for name in names)
+        ]
+        rows.append((period.id, share(period.share), *cells))
+    yield heading("This fleet over time")
+    yield grid(("period", ">of the time", *names), rows)
+
+
+def stands_in_the_way(x: Infeasibility) -> str:
+    """Say in one sentence what is missing, the physical reason last if there is one."""
+    reason = f": {x.fastest_reachable}" if x.fastest_reachable else ""
+    return f"{x.limit}: has {x.has}, needs {x.needs}{reason}"
 
 
 def one_less(less: OneLess) -> str:

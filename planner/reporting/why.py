@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.reporting.format import NONE, amount, count, significant, usd
 from planner.reporting.layout import grid, heading, lines, plain
-from planner.reporting.tables import decision, one_less
+from planner.reporting.tables import decision, one_less, stands_in_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +25,7 @@ def why_tables(why: Why) -> tuple[RenderableType, ...]:
 def _sections(why: Why) -> Iterator[RenderableType]:
     if why.infeasibility:
         yield plain("No fleet keeps every promise.", style="bold")
-        yield lines(
-            f"{x.limit}: needs {x.needs}, has {x.has}; the best that can be reached is "
-            f"{x.fastest_reachable}. {x.remedy}"
-            for x in why.infeasibility
-        )
+        yield lines(f"{stands_in_the_way(x)}. {x.remedy}" for x in why.infeasibility)
     if why.chosen:
         yield plain(f"{why.question} is in the plan: {', '.join(why.chosen)}", style="bold")
     if why.decisions:

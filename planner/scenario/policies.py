@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from planner.spec import Spec
+from planner.spec import Spec, mistake
 from planner.units import Share
+
+MOST_CHOICES: Final = 32
+"""Values of one list: every combination of the lists is a template to look at."""
 
 Degree = Annotated[int, Field(ge=1, le=1024)]
 BatchedTokens = Annotated[int, Field(ge=16, le=131_072)]
@@ -23,13 +26,19 @@ class Policies(Spec):
     engine: Literal["vllm", "sglang", "trtllm"] = "vllm"
     """Whose step times are used. The scheduler that is simulated is vLLM V1's."""
 
-    tp_degrees: tuple[Degree, ...] = Field(default=(1, 2, 4, 8), min_length=1)
+    tp_degrees: tuple[Degree, ...] = Field(
+        default=(1, 2, 4, 8), min_length=1, max_length=MOST_CHOICES
+    )
     """Tensor-parallel degrees."""
 
-    max_num_batched_tokens: tuple[BatchedTokens, ...] = Field(default=(2048, 8192), min_length=1)
+    max_num_batched_tokens: tuple[BatchedTokens, ...] = Field(
+        default=(2048, 8192), min_length=1, max_length=MOST_CHOICES
+    )
     """Tokens that one step may compute: the chunk budget."""
 
-    max_num_seqs: tuple[Sequences, ...] = Field(default=(64, 256), min_length=1)
+    max_num_seqs: tuple[Sequences, ...] = Field(
+        default=(64, 256), min_length=1, max_length=MOST_CHOICES
+    )
     """Requests that may run at once in a replica."""
 
     router: Literal["round_robin", "least_outstanding"] = "least_outstanding"
@@ -59,3 +68,16 @@ class Policies(Spec):
         if len(set(value)) != len(value):
             raise ValueError(f"a value is listed twice in {list(value)}; keep one")
         return value
+
+    @model_validator(mode="after")
+    def _sequences_fit_in_a_step(self) -> Policies:
+        fewest, most = min(self.max_num_seqs), max(self.max_num_batched_tokens)
+        if fewest > most:
+            given = self.model_fields_set
+            key = "max_num_batched_tokens" if "max_num_batched_tokens" in given else "max_num_seqs"
+            raise mistake(
+                f"no max_num_seqs ({fewest} at least) is within max_num_batched_tokens ({most} at"
+                f" most), as the engine demands; allow a max_num_seqs of {most} or fewer",
+                key,
+            )
+        return self

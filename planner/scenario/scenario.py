@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from planner.scenario.policies import Policies
 from planner.scenario.supply import AcceleratorOffer, Limits
+from planner.scenario.traffic import Traffic
 from planner.scenario.workload import Workload
 from planner.spec import Spec, mistake
 from planner.units import Seconds, Share
@@ -43,6 +44,9 @@ class Scenario(Spec):
 
     workloads: tuple[Workload, ...] = Field(min_length=1)
     """Every kind of traffic that the fleet serves."""
+
+    traffic: Traffic | None = None
+    """Load over time; without it every workload has the same load always."""
 
     accelerators: tuple[AcceleratorOffer, ...] = Field(min_length=1)
     """What may be rented or is owned."""

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from planner.spec import Spec, mistake
-from planner.units import Seconds, Share
+from planner.units import Seconds, Share, Tokens
+
+
+class PromptBucket(Spec):
+    """A TTFT deadline for prompts of some lengths."""
+
+    up_to: Tokens
+    """Longest prompt that it is for; shorter buckets go first."""
+    ttft: Seconds
+    """Deadline of the first token of such prompts."""
 
 
 class Slo(Spec):
-    """A latency promise: at least ``attainment`` of requests meet *both* deadlines.
+    """A latency promise: at least ``attainment`` of requests meet *all* deadlines.
 
     Judged per request, on the joint distribution: a request that is rejected, fails or misses
-    either deadline is not compliant.
+    any deadline is not compliant.
     """
 
     ttft: Seconds
@@ -23,8 +33,15 @@ class Slo(Spec):
     tpot: Seconds
     """Time per output token: (last token - first token) / (output tokens - 1), per request."""
 
+    e2e: Seconds | None = None
+    """End to end: arrival at the router to the last token; no such deadline where left out."""
+
+    ttft_by_prompt: tuple[PromptBucket, ...] = ()
+    """TTFT deadlines that grow with the prompt, by ascending length; ``ttft`` is for prompts
+    longer than the last."""
+
     attainment: Annotated[Share, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.95
-    """Share of the offered requests that must meet both deadlines, such as 0.95 or 95 %."""
+    """Share of the offered requests that must meet all deadlines, such as 0.95 or 95 %."""
 
     @model_validator(mode="after")
     def _first_token_is_not_faster_than_the_rest(self) -> Slo:
@@ -33,4 +50,21 @@ class Slo(Spec):
                 f"{self.ttft:g} s is shorter than tpot ({self.tpot:g} s); are they swapped?",
                 "ttft",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _the_whole_is_not_faster_than_its_beginning(self) -> Slo:
+        if self.e2e is not None and self.e2e < self.ttft:
+            raise mistake(f"{self.e2e:g} s is shorter than ttft ({self.ttft:g} s)", "e2e")
+        return self
+
+    @model_validator(mode="after")
+    def _buckets_ascend(self) -> Slo:
+        edges = [bucket.up_to for bucket in self.ttft_by_prompt]
+        for i, (shorter, longer) in enumerate(pairwise(edges), start=1):
+            if longer <= shorter:
+                raise mistake(
+                    f"must be above that of the bucket before ({shorter:g} tokens)",
+                    *("ttft_by_prompt", i, "up_to"),
+                )
         return self

@@ -5,17 +5,10 @@ from __future__ import annotations
 from pydantic import Field
 
 from planner.ids import Slug
+from planner.scenario.arrivals import Arrivals
 from planner.scenario.lengths import Lengths
 from planner.scenario.slo import Slo
 from planner.spec import Spec
-from planner.units import RequestsPerSecond
-
-
-class Arrivals(Spec):
-    """When requests come."""
-
-    poisson: RequestsPerSecond
-    """Independent arrivals at this mean rate: the offered load, served or not."""
 
 
 class Workload(Spec):

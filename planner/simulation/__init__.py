@@ -1,1 +1,1 @@
-"""Requests through replicas: who meets both deadlines, and how sure we are."""
+"""Requests through replicas: who meets all deadlines, and how sure we are."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.simulation.fleet import FEWEST, THREADS
+from planner.simulation.fleet import THREADS
 from planner.simulation.interval import Estimate, t_interval
-from planner.simulation.pool import MOST_REPLICAS, run_pool
+from planner.simulation.pool import run_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,17 @@ SCREENING, SEARCHING, VERIFYING, SWEEPING, REPLAYING = 0, 1, 2, 3, 4
 STEEPEST_MOVE: Final = 0.15
 """A secant step stays this share of the bracket away from its ends: attainment falls off a
 cliff, and a chord across a cliff points almost at one of them."""
+CHORD: Final = 0.0125
+"""Relative width of a bracket across which attainment under one draw is straight enough."""
+GROWTH_AT_CAPACITY: Final = 0.003
+"""Growth of waiting per unit of time that ends a capacity where deadlines are too loose to. It
+is load / capacity - 1, so such a capacity is high by that much; a smaller one would be noise."""
+LONG_RUN: Final = 5_000
+"""Requests per simulated replica of a run whose start and end no longer tell. In a shorter run of
+one replica the attainment comes out up to 0.01 too high."""
+FEWEST_ROOTS: Final = 8
+"""Replications behind a capacity of a wanted precision, at least: with fewer, one that looks
+precise by luck would end the search."""
 
 
 def falling_root(
@@ -91,11 +103,16 @@ def _bracket(
 
 
 def margin_at(study: Study, setup: PoolSetup, draw: Draw, rate_rps: float) -> float:
-    """Return the smallest attainment minus promise over the workloads of a draw, at a load."""
+    """Return by how much a pool keeps its promises at a load; negative if it does not.
+
+    The smallest attainment minus promise over the workloads of a draw. A backlog that grows is
+    no kept promise, however loose the deadlines: an overload is never averaged into a capacity.
+    """
     run = run_pool(setup, draw, rate_rps, study.deadlines)
     study.meter.count(draw.gap.size)
     spare = run.attainment - np.array(study.promise)
-    return float(spare[run.offered > 0].min(initial=1.0))
+    least = float(spare[run.offered > 0].min(initial=1.0))
+    return min(least, GROWTH_AT_CAPACITY - run.backlog_growth)
 
 
 def coarse_capacity(
@@ -110,7 +127,7 @@ def coarse_capacity(
         guess: Total load to start from, requests per second.
         requests: Length of each run.
     """
-    draw = study.draws.get(rates_rps, requests * min(setup.replicas, 8), 0, SCREENING)
+    draw = study.draws.get(rates_rps, requests * setup.simulated, 0, SCREENING)
     return falling_root(
         lambda rate: margin_at(study, setup, draw, rate), guess, step=0.15, tolerance=0.03
     )
@@ -125,19 +142,89 @@ def pool_capacity(
 ) -> Estimate:
     """Return the capacity of a pool for a mix, with its interval over replications.
 
-    One secant per replication, each under its own draw; a t-interval over the roots.
+    One secant per replication, each under its own draw, the first of which tells the others
+    where to look; a t-interval over the roots.
     """
-    requests = max(effort.search_requests, FEWEST * min(setup.replicas, MOST_REPLICAS))
+    requests = max(effort.search.requests, effort.search.per_replica * setup.simulated)
     draws = [
         study.draws.get(rates_rps, requests, r, SEARCHING)
-        for r in range(effort.search_replications)
+        for r in range(effort.search.replications)
     ]
+    first = _roots(study, setup, draws[:1], guess, step=0.03, tolerance=CHORD)
+    start = first[0] if first[0] > 0 else guess
+    return t_interval(first + _roots(study, setup, draws[1:], start, step=0.012, tolerance=CHORD))
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityFound:
+    """A capacity with its interval, and what it rests on."""
+
+    capacity_rps: Estimate
+    """Of the whole pool, all workloads together; 0 if the promise holds at no load."""
+    replications: int
+    requests: int
+    """Of one run; each replication took a few runs."""
+    precise: bool
+    """Whether the interval is as narrow as was asked."""
+
+
+def precise_capacity(
+    study: Study,
+    setup: PoolSetup,
+    rates_rps: tuple[float, ...],
+    guess: float,
+    *,
+    requests: int,
+    precision: float,
+    most: int = 40,
+) -> CapacityFound:
+    """Return the capacity of a pool for a mix to a wanted precision.
+
+    One coarse search on a short run, then long runs near its root only. Replications are added
+    until the half-width of the interval is at most ``precision`` times the capacity.
+
+    Args:
+        study: Draws, deadlines and promises of the problem.
+        setup: The pool.
+        rates_rps: The mix; only proportions matter.
+        guess: Total load to start from, requests per second.
+        requests: Length of the long runs, at least; large pools take longer ones.
+        precision: Wanted half-width of the 95 % interval as a share, such as 0.005.
+        most: Replications at which the search ends anyhow.
+    """
+    requests = max(requests, LONG_RUN * setup.simulated)
+    start = coarse_capacity(study, setup, rates_rps, guess, max(requests // 5, 5_000))
+    if start <= 0:
+        return CapacityFound(Estimate(0.0, 0.0, 0.0), 1, requests, precise=True)
+    roots: list[float] = []
+    while True:
+        batch = range(len(roots), len(roots) + (4 if roots else FEWEST_ROOTS))
+        draws = [study.draws.get(rates_rps, requests, r, SEARCHING) for r in batch]
+        roots += _roots(study, setup, draws, start, step=0.012, tolerance=CHORD)
+        found = t_interval(roots)
+        if found.value <= 0:
+            return CapacityFound(found, len(roots), requests, precise=True)
+        start = found.value
+        precise = found.half_width <= precision * found.value
+        if precise or len(roots) >= most:
+            return CapacityFound(found, len(roots), requests, precise)
+
+
+def _roots(
+    study: Study,
+    setup: PoolSetup,
+    draws: list[Draw],
+    guess: float,
+    *,
+    step: float,
+    tolerance: float,
+) -> list[float]:
+    """Return the capacity under each draw."""
 
     def root(draw: Draw) -> float:
         return falling_root(
-            lambda rate: margin_at(study, setup, draw, rate), guess, step=0.03, tolerance=0.004
+            lambda rate: margin_at(study, setup, draw, rate), guess, step=step, tolerance=tolerance
         )
 
     with ThreadPoolExecutor(THREADS) as threads:
-        roots = list(threads.map(root, draws))
-    return t_interval(roots)
+        return list(threads.map(root, draws))

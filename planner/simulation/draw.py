@@ -11,17 +11,35 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.problem.arrivals import PoissonArrivals
+from planner.simulation.arrivals import make_stream
 from planner.simulation.lengths import draw_lengths
+from planner.simulation.prefixes import join, take
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from planner.measurements.request_trace import PrefixBlocks
+    from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
+    from planner.simulation.arrivals import Stream
 
-_GAPS, _CLASSES, _LENGTHS = 0, 1, 2
+_GAPS, _CLASSES, _LENGTHS, _STREAMS = 0, 1, 2, 3
 
 HORIZON_S: Final = 4.0e6
 """Longest simulated span, in seconds (46 days); integer picoseconds hold 106 days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Requests as a pool sees them, in order of arrival; arrays of shape ``(n,)``."""
+
+    arrival_ps: NDArray[np.int64]
+    workload: NDArray[np.int32]
+    prompt: NDArray[np.int32]
+    output: NDArray[np.int32]
+    prefix: PrefixBlocks | None = None
+    """Names of the prompts' blocks, where they were asked for and a stream has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +47,34 @@ class Draw:
     """Requests without a clock: ``gap`` has mean 1 and is divided by a rate to give time.
 
     Arrays of shape ``(n,)``: unit-mean gaps, index of the workload, prompt and output tokens.
+    Where a workload does not arrive as a Poisson process, the gaps hold for no workload: each
+    has its own stream, and the streams are merged at the rate that is asked for.
     """
 
     gap: NDArray[np.float64]
     workload: NDArray[np.int32]
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
+    streams: tuple[tuple[int, float, Stream], ...] = ()
+    """Workload, its share of the rate, and its stream; none where all arrive as one Poisson
+    process."""
+
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Traffic:
+        """Return the requests at a total rate in requests per second.
+
+        A draw of streams may give fewer requests than it has: it ends where its first stream
+        does.
+
+        Args:
+            rate_rps: All workloads together.
+            prefixes: Name the blocks of prompts too, for an engine that keeps prefixes.
+        """
+        if not self.streams:
+            return Traffic(self.arrival_ps(rate_rps), self.workload, self.prompt, self.output)
+        return self._merged(rate_rps, prefixes=prefixes)
 
     def arrival_ps(self, rate_rps: float) -> NDArray[np.int64]:
-        """Return arrival times in ps at a total rate in requests per second.
+        """Return arrival times in ps of a draw without streams, at a total rate.
 
         Gaps are cut where the span would pass ``HORIZON_S``: only at rates so low that
         requests do not meet, and towards denser traffic, so never optimistic.
@@ -45,9 +82,48 @@ class Draw:
         gap_s = np.minimum(self.gap / rate_rps, HORIZON_S / self.gap.size)
         return np.cumsum(np.rint(gap_s * 1e12).astype(np.int64))
 
+    def _merged(self, rate_rps: float, *, prefixes: bool) -> Traffic:
+        parts, blocks = [], []
+        for w, share, stream in self.streams:
+            arrived = stream.at(rate_rps * share, prefixes=prefixes)
+            if arrived.time_s.size == 0:
+                continue
+            mine = np.flatnonzero(self.workload == w)[: arrived.time_s.size]
+            prompt, output = arrived.lengths or (self.prompt[mine], self.output[mine])
+            parts.append((arrived.time_s, np.full(mine.size, w, np.int32), prompt, output))
+            blocks.append(arrived.prefix)
+        time_s, workload, prompt, output = (
+            np.concatenate([part[column] for part in parts]) for column in range(4)
+        )
+        prefix = join(blocks, [part[0].size for part in parts])
+        if len(parts) > 1:
+            order = np.argsort(time_s, kind="stable")
+            together = np.searchsorted(time_s[order], min(part[0][-1] for part in parts), "right")
+            order = order[: int(together)]
+            time_s, workload, prompt, output = (
+                a[order] for a in (time_s, workload, prompt, output)
+            )
+            prefix = take(prefix, order) if prefix is not None else None
+        if time_s[-1] > HORIZON_S:
+            time_s = time_s * (HORIZON_S / time_s[-1])
+        arrival_ps = np.rint(time_s * 1e12).astype(np.int64)
+        return Traffic(arrival_ps, workload, prompt, output, prefix)
+
 
 MOST_KEPT: Final = 8_000_000
 """Requests of kept draws, 20 bytes each; the oldest draw goes first."""
+
+
+RAREST: Final = 1e-3
+"""Least share of a workload in a draw. One that is rarer beside others in a pool would come so
+seldom that no run tells whether its promise holds; it is drawn this often, in place of others."""
+
+
+def _mix_of(rates_rps: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the proportions of a load, none of its workloads rarer than ``RAREST``."""
+    total = sum(rates_rps)
+    drawn = [max(rate, RAREST * total) if rate > 0 else 0.0 for rate in rates_rps]
+    return tuple(round(rate / sum(drawn), 12) for rate in drawn)
 
 
 class Draws:
@@ -56,11 +132,18 @@ class Draws:
     Args:
         laws: Length law of each workload, in the order of the problem.
         seed: Same seed, same draws.
+        arrivals: Arrival law of each workload; Poisson where left out.
     """
 
-    def __init__(self, laws: tuple[LengthLaw, ...], seed: int) -> None:
+    def __init__(
+        self,
+        laws: tuple[LengthLaw, ...],
+        seed: int,
+        arrivals: tuple[ArrivalLaw, ...] | None = None,
+    ) -> None:
         self.laws = laws
         self.seed = seed
+        self.arrivals = arrivals or tuple(PoissonArrivals(1.0) for _ in laws)
         self._kept: dict[tuple[tuple[float, ...], int, int, int], Draw] = {}
 
     def get(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> Draw:
@@ -73,14 +156,22 @@ class Draws:
             stream: Purpose; draws of different streams are independent (searching and
                 verifying must not share luck).
         """
-        total = sum(rates_rps)
-        mix = tuple(round(rate / total, 12) for rate in rates_rps)
+        mix = _mix_of(rates_rps)
         key = (mix, n, replication, stream)
         if key not in self._kept:
             while self._kept and sum(k[1] for k in self._kept) + n > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = self._make(mix, n, (self.seed, stream, replication))
         return self._kept[key]
+
+    def fresh(
+        self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int, *, chunk: int
+    ) -> Draw:
+        """Return one chunk of a replication without keeping it; arguments as :meth:`get`.
+
+        Chunks are independent of each other, and each is stratified in itself.
+        """
+        return self._make(_mix_of(rates_rps), n, (self.seed, stream, replication, chunk))
 
     def _make(self, mix: tuple[float, ...], n: int, entropy: tuple[int, ...]) -> Draw:
         u = (np.arange(n) + 0.5) / n
@@ -98,4 +189,17 @@ class Draws:
                 prompt[mine], output[mine] = draw_lengths(law, mine.size, rng)
         for array in (gap, workload, prompt, output):
             array.flags.writeable = False
-        return Draw(gap, workload, prompt, output)
+        return Draw(gap, workload, prompt, output, self._streams(mix, workload, entropy))
+
+    def _streams(
+        self, mix: tuple[float, ...], workload: NDArray[np.int32], entropy: tuple[int, ...]
+    ) -> tuple[tuple[int, float, Stream], ...]:
+        """Return a stream for each workload, unless all are Poisson: their sum is one, too."""
+        counts = np.bincount(workload, minlength=len(mix))
+        present = [w for w in range(len(mix)) if counts[w]]
+        if all(isinstance(self.arrivals[w], PoissonArrivals) for w in present):
+            return ()
+        return tuple(
+            (w, mix[w], make_stream(self.arrivals[w], int(counts[w]), (*entropy, _STREAMS, w)))
+            for w in present
+        )

@@ -8,23 +8,46 @@ from planner.kernels import COMPILED
 
 
 @dataclass(frozen=True, slots=True)
+class RunSize:
+    """How long and how often a pool or fleet is simulated."""
+
+    requests: int
+    """Per replication, over all pools."""
+    replications: int
+    """Independent runs, each with its own draws."""
+    per_replica: int
+    """Requests per simulated replica in a replication, at least: a run must be long against the
+    time that a request stays."""
+
+    def doubled(self) -> RunSize:
+        """Return runs twice as long."""
+        return RunSize(2 * self.requests, self.replications, 2 * self.per_replica)
+
+
+@dataclass(frozen=True, slots=True)
 class Effort:
-    """Requests per run and numbers of replications, by purpose."""
+    """How much to simulate, by purpose."""
 
     screen_requests: int
     """One run of the coarse search on one replica."""
-    search_requests: int
-    """One run of the search on a whole pool."""
-    search_replications: int
-    verify_requests: int
-    """One replication of the fleet, at first; doubled while a verdict is undecided."""
-    verify_replications: int
+    search: RunSize
+    """The search for a pool's capacity, and its operating points."""
+    verify: RunSize
+    """The fleet, at first; doubled while a verdict is undecided."""
     verify_limit: int
     """Requests per replication at which an undecided verdict stays so."""
+    capacity_requests: int
+    """One run near the capacity of a single template, where that is the question."""
+    capacity_replications: int
+    """Replications of that search at most; fewer if the interval is narrow enough."""
 
 
-COMPILED_EFFORT = Effort(20_000, 60_000, 6, 60_000, 8, 960_000)
-PLAIN_EFFORT = Effort(5_000, 12_000, 4, 12_000, 5, 48_000)
+COMPILED_EFFORT = Effort(
+    20_000, RunSize(60_000, 6, 5_000), RunSize(60_000, 8, 5_000), 960_000, 100_000, 40
+)
+PLAIN_EFFORT = Effort(
+    5_000, RunSize(12_000, 4, 2_000), RunSize(12_000, 5, 4_000), 48_000, 20_000, 12
+)
 
 
 def default_effort() -> Effort:

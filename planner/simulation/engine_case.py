@@ -1,8 +1,8 @@
 """Engine cases: a JSON file with traffic, engines and, if known, what must come out.
 
 The file fixes integer time (its ``unit``), a topology (``single``, ``multi``, ``disagg``), step
-laws, engine options and requests. :func:`read_case` checks it, :func:`run_case` serves it on
-the step-wise engine, :func:`differences` compares the result with the file's ``expected``.
+laws, engine options and requests. :func:`read_case` checks it, :func:`run_case` serves it step by
+step, :func:`differences` compares the result with the file's ``expected``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from planner.errors import InputError
-from planner.kernels.stepwise import Job, StepLimitError, simulate
+from planner.kernels.engine import FATES, Traffic, simulate_fleet
+from planner.kernels.engine.records import NEVER
+from planner.kernels.stepwise import StepLimitError
 from planner.simulation.engine_case_format import CASES
 from planner.source import MAX_BYTES, Source, dotted
 from planner.spec import validate
@@ -20,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from planner.kernels.stepwise import Outcome, Record
+    from planner.kernels.engine import FleetRecords, TracedStep
     from planner.simulation.engine_case_format import Case
 
 MAX_STEPS: Final = 5_000_000
-"""Steps after which a case is given up; a step takes the engine about 20 to 100 us."""
+"""Steps after which a case is given up; a step takes about 20 to 100 us in plain Python."""
 MAX_OUTPUT_TOKENS: Final = 5_000_000
 """Output tokens of a whole case; the time of each is kept."""
 MAX_CACHED_BLOCKS: Final = 5_000_000
@@ -130,26 +134,33 @@ def run_case(case: Case, name: str | None = None) -> Result:
         engine and the token times of each request.
 
     Raises:
-        InputError: The case takes more than :data:`MAX_STEPS` steps.
+        InputError: The case takes more than :data:`MAX_STEPS` steps, or passes the end of time.
     """
     order = sorted(range(len(case.requests)), key=lambda i: _arrival_order(case, i))
-    jobs = [_job(case, i) for i in order]
     try:
-        outcome = simulate(jobs, case.setup(), keep_steps=case.emit_steps, max_steps=MAX_STEPS)
+        records = simulate_fleet(
+            _traffic(case, order),
+            case.setup(),
+            token_times=case.emit_token_times,
+            keep_steps=case.emit_steps,
+            max_steps=MAX_STEPS,
+        )
     except StepLimitError as error:
         raise InputError(f"{name or case.name}: {error}; cut its traffic") from error
+    except OverflowError as error:
+        raise InputError(f"{name or case.name}: {error}; take a longer unit of time") from error
     ids = [case.requests[i].id for i in order]
-    records = dict(zip(order, outcome.records, strict=True))
+    served = dict(zip(order, _request_results(case, order, records), strict=True))
     names = list(case.engines())
     result: Result = {
-        "requests": [_request_result(case, i, records[i]) for i in range(len(order))],
-        "makespan": outcome.makespan,
-        "n_steps": dict(zip(names, outcome.n_steps, strict=True)),
+        "requests": [served[i] for i in range(len(order))],
+        "makespan": records.makespan,
+        "n_steps": dict(zip(names, records.n_steps, strict=True)),
     }
-    if case.emit_steps:
+    if records.steps is not None:
         result["steps"] = {
-            name: _steps(outcome, k, ids, engine.async_scheduling)
-            for k, (name, engine) in enumerate(case.engines().items())
+            name: _steps(steps, ids, engine.async_scheduling)
+            for (name, engine), steps in zip(case.engines().items(), records.steps, strict=True)
         }
     return result
 
@@ -160,78 +171,98 @@ def _arrival_order(case: Case, i: int) -> tuple[int, int, int]:
     return (request.arrival, request.id if isinstance(request.id, int) else 0, i)
 
 
-def _job(case: Case, i: int) -> Job:
-    request = case.requests[i]
-    return Job(
-        arrival=request.arrival,
-        prompt=request.prompt,
-        output=request.output,
-        max_tokens=request.max_tokens,
-        priority=request.priority,
-        deadline=request.deadline,
-        prefix=request.prefix,
-        group=request.group,
+def _traffic(case: Case, order: list[int]) -> Traffic:
+    """Write the requests as arrays, and number the names of prefixes."""
+    requests = [case.requests[i] for i in order]
+    numbers: dict[int | str, int] = {}
+    names = [numbers.setdefault(name, len(numbers)) for r in requests for name in r.prefix]
+    limits = [r.output if r.max_tokens is None else r.max_tokens for r in requests]
+    deadlines = [NEVER if r.deadline is None else r.deadline for r in requests]
+    return Traffic(
+        arrival=np.array([r.arrival for r in requests], np.int64),
+        prompt=np.array([r.prompt for r in requests], np.int32),
+        output=np.array([r.output for r in requests], np.int32),
+        limit=np.array(limits, np.int32),
+        priority=np.array([r.priority for r in requests], np.int32),
+        group=np.array([r.group for r in requests], np.int32),
+        deadline=np.array(deadlines, np.int64),
+        prefix_start=np.cumsum([0, *(len(r.prefix) for r in requests)], dtype=np.int64),
+        prefix_name=np.array(names, np.int32),
     )
 
 
-def _request_result(case: Case, i: int, record: Record) -> Result:
-    """Write a record in the words of the file."""
+def _request_results(case: Case, order: list[int], records: FleetRecords) -> Iterator[Result]:
+    """Write each row, in order of arrival, in the words of the file."""
+    start = 0
+    for rank, i in enumerate(order):
+        row: Result = {
+            name: int(column[rank])
+            for name, column in records._asdict().items()
+            if isinstance(column, np.ndarray) and name != "token_times"
+        }
+        if records.token_times is not None:
+            row["token_times"] = records.token_times[start : start + row["tokens"]].tolist()
+        start += case.requests[i].output
+        yield _request_result(case, i, row)
 
-    def known(tick: int) -> int | None:
-        return None if tick < 0 else tick
+
+def _request_result(case: Case, i: int, row: Result) -> Result:
+    def known(name: str) -> int | None:
+        return None if row[name] < 0 else int(row[name])
 
     def span(later: int, earlier: int) -> int | None:
         return later - earlier if later >= 0 and earlier >= 0 else None
 
+    arrival = case.requests[i].arrival
     result: Result = {
         "id": case.requests[i].id,
-        "fate": record.fate,
-        "first_sched": known(record.first_scheduled),
-        "first_token": known(record.first_token),
-        "finish": known(record.finish),
-        "ttft": span(record.first_token, record.arrival),
-        "e2e": span(record.finish, record.arrival),
-        "decode_span": span(record.finish, record.first_token),
-        "max_token_gap": record.max_token_gap,
-        "preemptions": record.preemptions,
+        "fate": FATES[row["fate"]],
+        "first_sched": known("first_scheduled"),
+        "first_token": known("first_token"),
+        "finish": known("finish"),
+        "ttft": span(row["first_token"], arrival),
+        "e2e": span(row["finish"], arrival),
+        "decode_span": span(row["finish"], row["first_token"]),
+        "max_token_gap": row["max_token_gap"],
+        "preemptions": row["preemptions"],
     }
     if case.emit_token_times:
-        result["token_times"] = list(record.token_times)
+        result["token_times"] = row["token_times"]
     if case.topology == "multi":
-        result["replica"] = record.replica
+        result["replica"] = row["replica"]
     if any(engine.prefix_caching for engine in case.engines().values()):
-        result["cached_tokens"] = record.cached_tokens
+        result["cached_tokens"] = row["cached_tokens"]
     if case.topology == "disagg":
         result |= {
-            "prefill_replica": record.replica,
-            "decode_replica": known(record.decode_replica),
-            "prefill_first_sched": known(record.first_scheduled),
-            "prefill_done": known(record.prefill_done),
-            "decode_arrival": known(record.decode_arrival),
-            "kv_start": known(record.kv_start),
-            "kv_end": known(record.kv_end),
-            "decode_first_sched": known(record.decode_first_scheduled),
+            "prefill_replica": row["replica"],
+            "decode_replica": known("decode_replica"),
+            "prefill_first_sched": known("first_scheduled"),
+            "prefill_done": known("prefill_done"),
+            "decode_arrival": known("decode_arrival"),
+            "kv_start": known("kv_start"),
+            "kv_end": known("kv_end"),
+            "decode_first_sched": known("decode_first_scheduled"),
         }
     return result
 
 
 def _steps(
-    outcome: Outcome, engine: int, ids: list[int | str], scheduled_early: bool
+    steps: tuple[TracedStep, ...], ids: list[int | str], scheduled_early: bool
 ) -> list[Result]:
     """Write the steps of one engine in the words of the file."""
-    steps = []
-    for step in outcome.steps[engine]:
+    found = []
+    for step in steps:
         written: Result = {
             "t": step.start,
             "dt": step.end - step.start,
-            "sched": [[ids[item.request.rank], item.new, item.before] for item in step.items],
+            "sched": [[ids[rank], new, before] for rank, new, before, _, _ in step.items],
         }
         if step.preempted:
             written["preempted"] = [ids[rank] for rank in step.preempted]
         if scheduled_early:
             written["sched_at"] = step.scheduled_at
-        steps.append(written)
-    return steps
+        found.append(written)
+    return found
 
 
 def differences(case: Case, result: Result) -> list[str]:
@@ -260,18 +291,19 @@ def differences(case: Case, result: Result) -> list[str]:
 def _request_differences(wanted: list[object], result: Result) -> Iterator[str]:
     """Compare requests by id, field by field."""
     by_id = {request["id"]: request for request in result["requests"]}
+    told = set()
     for i, request in enumerate(wanted):
         where = ("expected", "requests", i)
         key = request.get("id") if isinstance(request, dict) else None
         if not isinstance(request, dict) or not isinstance(key, int | str) or key not in by_id:
             yield f"{dotted(where)}: no request of the case has this id"
             continue
+        told.add(key)
         for name, value in request.items():
             if name in by_id[key]:
                 yield from _compare((*where, name), value, by_id[key][name])
             else:
                 yield f"{dotted((*where, name))}: is not something that this simulator tells"
-    told = {request.get("id") for request in wanted if isinstance(request, dict)}
     missing = [key for key in by_id if key not in told]
     if missing:
         yield f"expected.requests: says nothing about {len(missing)} of {len(by_id)} requests"

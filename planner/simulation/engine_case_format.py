@@ -43,6 +43,8 @@ _ROUTER_WORDS: Final = {
     "shortest_queue": "least_outstanding",
     "least_requests": "least_outstanding",
     "least_loaded": "least_outstanding",
+    "least_load": "least_outstanding",
+    "least_connections": "least_outstanding",
     "least_outstanding_requests": "least_outstanding",
     "least_kv_blocks": "least_kv",
     "least_kv_usage": "least_kv",
@@ -57,6 +59,13 @@ _LINK_WORDS: Final = {
     "processor_sharing": "fair",
     "fair_share": "fair",
     "shared": "fair",
+}
+
+
+_ENGINE_WORDS: Final = {
+    "scheduler_reserve_full_isl": "reserve_full_isl",
+    "enable_prefix_caching": "prefix_caching",
+    "scheduling_policy": "policy",
 }
 
 
@@ -133,6 +142,15 @@ class EngineSpec(Spec):
     prefix_caching: Flag = False
     async_scheduling: Flag = False
     pp_degree: Annotated[int, Field(strict=True, ge=1, le=64)] = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _other_names(cls, data: object) -> object:
+        """Take the engine's own flag names for three options, unless both are given."""
+        if not isinstance(data, dict):
+            return data
+        renamed = {key: new for key, new in _ENGINE_WORDS.items() if new not in data}
+        return {renamed.get(key, key): value for key, value in data.items()}
 
     @model_validator(mode="after")
     def _options_go_together(self) -> EngineSpec:

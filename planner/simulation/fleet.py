@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from planner.simulation.interval import Estimate, attainment_interval
-from planner.simulation.pool import MOST_REPLICAS, Deadlines, PoolRun, PoolSetup, run_pool
+from planner.simulation.pool import PoolRun, PoolSetup, run_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from planner.problem.deadlines import Deadlines
     from planner.simulation.draw import Draws
+    from planner.simulation.effort import Effort, RunSize
     from planner.simulation.meter import Meter
 
 Verdict = Literal["kept", "broken", "undecided"]
 
 THREADS: Final = 2
 """The kernel releases the interpreter, so replications overlap."""
-FEWEST: Final = 1_000
-"""Requests per simulated replica in a replication, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,8 @@ class Study:
 def sample_fleet(
     study: Study,
     pools: Sequence[FleetPool],
+    size: RunSize,
     *,
-    requests: int,
-    replications: int,
     stream: int,
     multiple: float = 1.0,
     keep: bool = False,
@@ -90,21 +89,18 @@ def sample_fleet(
     Args:
         study: Draws, deadlines and promises of the problem.
         pools: Pools that have a load.
-        requests: Per replication, over all pools.
-        replications: Independent runs.
+        size: How long and how often.
         stream: Purpose of the random draws.
         multiple: All loads are multiplied by this.
         keep: Keep the latencies of every request.
     """
     total = sum(sum(pool.load_rps) for pool in pools)
     sizes = [
-        max(
-            FEWEST * min(p.setup.replicas, MOST_REPLICAS), round(requests * sum(p.load_rps) / total)
-        )
+        max(size.per_replica * p.setup.simulated, round(size.requests * sum(p.load_rps) / total))
         for p in pools
     ]
     draws = [
-        [study.draws.get(p.load_rps, n, r, stream) for r in range(replications)]
+        [study.draws.get(p.load_rps, n, r, stream) for r in range(size.replications)]
         for p, n in zip(pools, sizes, strict=True)
     ]
 
@@ -113,11 +109,13 @@ def sample_fleet(
         rate = sum(pools[p].load_rps) * multiple
         return run_pool(pools[p].setup, draws[p][r], rate, study.deadlines, keep=keep)
 
-    jobs = [(p, r) for p in range(len(pools)) for r in range(replications)]
+    jobs = [(p, r) for p in range(len(pools)) for r in range(size.replications)]
     with ThreadPoolExecutor(THREADS) as threads:
         runs = list(threads.map(one, jobs))
-    study.meter.count(sum(sizes) * replications)
-    rows = tuple(tuple(runs[p * replications : (p + 1) * replications]) for p in range(len(pools)))
+    study.meter.count(sum(sizes) * size.replications)
+    rows = tuple(
+        tuple(runs[p * size.replications : (p + 1) * size.replications]) for p in range(len(pools))
+    )
     return FleetSample(tuple(pools), rows)
 
 
@@ -148,27 +146,37 @@ def judge_fleet(
     study: Study,
     pools: Sequence[FleetPool],
     *,
-    requests: int,
-    limit: int,
-    replications: int,
+    effort: Effort,
     stream: int,
+    half_width: float | None = None,
 ) -> Judgement:
     """Simulate a fleet until each promise is kept or broken, or the run is long enough.
 
     The run doubles while a verdict is undecided. A pool whose backlog still grows in the
     longest run breaks the promises of the workloads it serves, whatever they attained so far.
+
+    Args:
+        study: Draws, deadlines and promises of the problem.
+        pools: Pools that have a load.
+        effort: How long and how often at first, and how long at most.
+        stream: Purpose of the random draws.
+        half_width: If given, the run also doubles while the 95 % interval of a workload's
+            attainment is wider than twice this.
     """
+    size = effort.verify
     while True:
-        sample = sample_fleet(
-            study, pools, requests=requests, replications=replications, stream=stream
-        )
+        sample = sample_fleet(study, pools, size, stream=stream)
         intervals = sample.intervals()
         verdicts = [verdict_of(i, p) for i, p in zip(intervals, study.promise, strict=True)]
         growing = [pool for pool, grows in zip(pools, sample.unstable(), strict=True) if grows]
         shaky = {w for pool in growing for w, load in enumerate(pool.load_rps) if load > 0}
-        open_question = "undecided" in verdicts or any(verdicts[w] != "broken" for w in shaky)
-        if not open_question or 2 * requests > limit:
+        open_question = (
+            "undecided" in verdicts
+            or any(verdicts[w] != "broken" for w in shaky)
+            or (half_width is not None and any(i.half_width > half_width for i in intervals))
+        )
+        if not open_question or 2 * size.requests > effort.verify_limit:
             break
-        requests *= 2
+        size = size.doubled()
     final: list[Verdict] = ["broken" if w in shaky else v for w, v in enumerate(verdicts)]
     return Judgement(sample, intervals, tuple(final))

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.kernels import simulate_pool
+from planner.simulation.stages import Parts, parts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.kernels import Law, Limits, Router
+    from planner.problem.deadlines import Deadlines
     from planner.simulation.draw import Draw
 
 WARM_UP: Final = 0.05
@@ -21,19 +23,12 @@ WARM_UP_RESIDENCES: Final = 3.0
 """The same in mean residence times of a request; the longer of the two counts."""
 COOL_DOWN: Final = 0.02
 """Share at the end that is not counted, or one residence time: nobody arrives behind them."""
-MOST_REPLICAS: Final = 64
+MOST_REPLICAS: Final = 16
 """Larger pools are simulated as this many replicas at the same load each: routing among fewer
 is a little worse, so the answer is not optimistic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """Deadlines by workload, in ps, and its model's context; arrays of shape ``(workloads,)``."""
-
-    ttft_ps: NDArray[np.int64]
-    tpot_ps: NDArray[np.int64]
-    context_tokens: NDArray[np.int64]
-    """A request longer than this, prompt and output, is refused: a miss."""
+MOST_GROWTH: Final = 0.01
+"""Growth of waiting per unit of time above which a run is called unstable. A steady queue that
+starts empty grows by a few mean waits over a whole run, which is far less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +40,11 @@ class PoolSetup:
     replicas: int
     router: Router
 
+    @property
+    def simulated(self) -> int:
+        """How many replicas stand for the pool in a simulation."""
+        return min(self.replicas, MOST_REPLICAS)
+
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
@@ -53,6 +53,12 @@ class Latencies:
     workload: NDArray[np.int32]
     ttft_s: NDArray[np.float64]
     tpot_s: NDArray[np.float64]
+    prompt: NDArray[np.int32]
+    output: NDArray[np.int32]
+    parts: Parts
+    """Where the time went, ps."""
+    refused: NDArray[np.int64]
+    """Counted requests that no replica could ever hold, by workload; shape ``(workloads,)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +67,19 @@ class PoolRun:
 
     offered: NDArray[np.int64]
     compliant: NDArray[np.int64]
-    unstable: bool
-    """The backlog trends upward: nothing here is an average of a steady state."""
+    backlog_growth: float
+    """Seconds by which waiting grows per second of the run; about 0 in a steady state and
+    load / capacity - 1 in overload."""
+    completed_rps: float
+    """Requests that finish per second of the counted span, of all replicas of the pool."""
     busy_share: float
     latencies: Latencies | None
     """Kept on request; they are most of a run's memory."""
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the backlog trends upward: nothing here is then an average of a steady state."""
+        return self.backlog_growth > MOST_GROWTH
 
     @property
     def attainment(self) -> NDArray[np.float64]:
@@ -93,57 +107,79 @@ def run_pool(
     setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines, *, keep: bool = False
 ) -> PoolRun:
     """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
-    replicas = min(setup.replicas, MOST_REPLICAS)
-    arrival = draw.arrival_ps(rate_rps * replicas / setup.replicas)
+    replicas = setup.simulated
+    traffic = draw.at(rate_rps * replicas / setup.replicas)
+    arrival = traffic.arrival_ps
     records = simulate_pool(
         setup.law,
         setup.limits,
         arrival,
-        draw.prompt,
-        draw.output,
+        traffic.prompt,
+        traffic.output,
         replicas=replicas,
         router=setup.router,
+        stages=keep,
     )
     counted = counted_span(arrival, records.finish_ps)
-    workload = draw.workload[counted]
+    workload = traffic.workload[counted]
     first, finish = records.first_token_ps[counted], records.finish_ps[counted]
     ttft = first - arrival[counted]
-    steps = draw.output[counted].astype(np.int64) - 1
-    length = draw.prompt[counted].astype(np.int64) + draw.output[counted]
+    classes = deadlines.ttft_ps.size
+    steps = traffic.output[counted].astype(np.int64) - 1
     done = finish >= 0
-    good = (
-        done
-        & (length <= deadlines.context_tokens[workload])
-        & (ttft <= deadlines.ttft_ps[workload])
-        & (finish - first <= deadlines.tpot_ps[workload] * steps)
-    )
+    lengths = traffic.prompt[counted], traffic.output[counted]
+    good = done & deadlines.met(workload, lengths, ttft, finish - first)
     kept = None
     if keep:
         tpot = (finish - first).astype(np.float64) * 1e-12 / np.maximum(steps, 1)
-        kept = Latencies(workload[done], ttft[done].astype(np.float64) * 1e-12, tpot[done])
-    classes = deadlines.ttft_ps.size
+        kept = Latencies(
+            workload=workload[done],
+            ttft_s=ttft[done].astype(np.float64) * 1e-12,
+            tpot_s=tpot[done],
+            prompt=lengths[0][done],
+            output=lengths[1][done],
+            parts=parts_of(records, np.flatnonzero(done) + counted.start),
+            refused=np.bincount(workload[~done], minlength=classes),
+        )
     span_ps = max(int(records.finish_ps.max(initial=0)), 1)
     return PoolRun(
         offered=np.bincount(workload, minlength=classes),
         compliant=np.bincount(workload[good], minlength=classes),
-        unstable=backlog_grows(arrival, records.first_scheduled_ps),
+        backlog_growth=backlog_growth(arrival, records.first_scheduled_ps),
+        completed_rps=_completed_rps(arrival[counted], records.finish_ps)
+        * (setup.replicas / replicas),
         busy_share=records.busy_ps / span_ps / replicas,
         latencies=kept,
     )
 
 
-def backlog_grows(arrival_ps: NDArray[np.int64], start_ps: NDArray[np.int64]) -> bool:
-    """Tell whether waiting times trend upward over a run.
+def backlog_growth(arrival_ps: NDArray[np.int64], start_ps: NDArray[np.int64]) -> float:
+    """Return by how much the wait for the first step grows per unit of time.
 
-    In an overloaded queue the wait grows by 1 - (capacity / load) per unit of time; here the
-    growth between the second and the last quarter must exceed 1 % of the time between them.
+    From the second quarter of a run to the last: the first is left out as warm-up. In an
+    overloaded queue the wait of each next request grows by load / capacity - 1.
+
+    Args:
+        arrival_ps: Ascending; shape ``(n,)``.
+        start_ps: First scheduled; -1 where a request was rejected. Shape ``(n,)``.
+
+    Returns:
+        Seconds per second; 0 for fewer than 100 served requests, which tell nothing.
     """
     served = start_ps >= 0
     wait = (start_ps - arrival_ps)[served].astype(np.float64)
     n = wait.size
     if n < 100:
-        return False
+        return 0.0
     when = arrival_ps[served].astype(np.float64)
     early, late = slice(n // 4, n // 2), slice(n - n // 4, n)
-    growth = wait[late].mean() - wait[early].mean()
-    return bool(growth > 0.01 * (when[late].mean() - when[early].mean()))
+    apart = when[late].mean() - when[early].mean()
+    return float((wait[late].mean() - wait[early].mean()) / apart) if apart > 0 else 0.0
+
+
+def _completed_rps(arrival_ps: NDArray[np.int64], finish_ps: NDArray[np.int64]) -> float:
+    """Return completions per second between the first and the last counted arrival."""
+    if arrival_ps.size < 2 or arrival_ps[-1] <= arrival_ps[0]:
+        return 0.0
+    within = (finish_ps >= arrival_ps[0]) & (finish_ps < arrival_ps[-1])
+    return float(np.count_nonzero(within) / (int(arrival_ps[-1] - arrival_ps[0]) * 1e-12))

@@ -18,17 +18,17 @@ def test_one_period_one_domain_within_ten_seconds(
 ) -> None:
     """7,000 units to 0.1 %; 700 units to 1 %, where 0.1 % would be less than one unit's price."""
     data = fleet_problem(demand)
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     model = model_of(data)
-    built_s = time.perf_counter() - began_s
-    began_s = time.perf_counter()
+    built_s = time.process_time() - began_s
+    began_s = time.process_time()
     choice = choose(data, objective, gap=gap, time_limit_s=60)
-    solved_s = time.perf_counter() - began_s
+    solved_s = time.process_time() - began_s
     nonzeros = model.program.A.nnz
     print(
         f"\n{objective}, {sum(choice.units.values())} units: {len(model.program.rows)} rows, "
         f"{len(model.program.columns)} columns, {nonzeros} nonzeros, built in {built_s:.3f} s "
-        f"({built_s / nonzeros * 1e6:.1f} us each); {solved_s:.2f} s to a gap of "
+        f"({built_s / nonzeros * 1e6:.1f} us each); {solved_s:.2f} CPU-s to a gap of "
         f"{choice.gap:.2e} in {len(choice.steps)} steps"
     )
     assert choice.status == "optimal"

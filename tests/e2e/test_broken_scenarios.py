@@ -85,6 +85,25 @@ ONE_CHANGE = {
         ("20 req/s", "0 req/s"),
         "6:16: workloads.0.arrivals.poisson: must be above 0; got '0 req/s'",
     ),
+    "hardly any demand": (
+        ("20 req/s", "1e-300 req/s"),
+        "6:16: workloads.0.arrivals.poisson: must be at least 1e-06; got '1e-300 req/s'",
+    ),
+    "more demand than there are people": (
+        ("20 req/s", "1e30 req/s"),
+        "6:16: workloads.0.arrivals.poisson: must be at most 1,000,000,000; got '1e30 req/s'",
+    ),
+    "steps too short for any number of sequences": (
+        ("accelerators:", "policies: {max_num_batched_tokens: [16, 32]}\naccelerators:"),
+        "14:12: policies.max_num_batched_tokens: no max_num_seqs (64 at least) is within"
+        " max_num_batched_tokens (32 at most), as the engine demands; allow a max_num_seqs of 32"
+        " or fewer",
+    ),
+    "a list beyond all search": (
+        ("accelerators:", f"policies: {{max_num_seqs: {list(range(1, 40))}}}\naccelerators:"),
+        "14:12: policies.max_num_seqs: has more entries (39) than the 32 that are searched;"
+        " leave some out",
+    ),
     "empty list": (
         (GOOD[GOOD.index("accelerators:") :], "accelerators: []\n"),
         "14:1: accelerators: needs at least 1 entry; the list is empty",
@@ -119,7 +138,7 @@ ONE_CHANGE = {
     ),
     "two forms of lengths": (
         ("      prompt:", "      histogram: azure-code-2023\n      prompt:"),
-        "9:7: workloads.0.lengths.prompt: give exactly one of histogram, trace, prompt; "
+        "9:7: workloads.0.lengths.prompt: give exactly one of histogram, trace, prompt, mixture; "
         "histogram and prompt are given",
     ),
     "half of the lengths": (
@@ -169,9 +188,29 @@ ONE_CHANGE = {
         ("name: Good", "name: &name Good"),
         "2:7: anchors and aliases are not read; write the value out",
     ),
+    "a long id": (
+        ("id: chat", "id: " + 65 * "a"),
+        f"4:5: workloads.0.id: must have at most 64 characters; got '{58 * 'a'}…",
+    ),
+    "no name": (
+        ("name: Good", 'name: ""'),
+        "2:1: name: needs at least one character; got ''",
+    ),
+    "a seed beyond its bound": (
+        ("accelerators:", "solver: {seed: 4294967296}\naccelerators:"),
+        "14:10: solver.seed: must be below 4,294,967,296; got 4294967296",
+    ),
+    "a colon too many": (
+        ("name: Good", "name: Good: better"),
+        "2:11: not YAML: a key cannot stand here; check the indent, or quote a text with a colon",
+    ),
+    "a sign that begins no word": (
+        ("name: Good", "name: @home"),
+        "2:7: not YAML: found character '@' that cannot start any token; quote the text",
+    ),
     "a tab": (
         ("    model:", "\tmodel:"),
-        "5:1: not YAML: found character '\\t' that cannot start any token",
+        "5:1: not YAML: a tab; indent with spaces",
     ),
 }
 
@@ -213,8 +252,18 @@ def test_duplicate_workload_ids_are_refused(tmp_path, capsys):
         (b"- a\n", "1:1: the document is a list; expected keys and values"),
         (b"just words", "1:1: the document is text; expected keys and values"),
         (b"a: [1\n", "2:1: not YAML: expected ',' or ']', but got '<stream end>'"),
-        (b"name: \xff", "1:1: not UTF-8 text (byte 6)"),
-        (b"a: 1\n---\nb: 2\n", "2:1: not YAML: but found another document"),
+        (b"name: \xff", "1:7: not UTF-8 text; save the file as UTF-8"),
+        (b"\xef\xbb\xbfa: 1\nname: \xc3\xa9\xff", "2:8: not UTF-8 text; save the file as UTF-8"),
+        (
+            b"\xef\xbb\xbfa: [\r\n",
+            "2:1: not YAML: expected the node content, but found '<stream end>'",
+        ),
+        (b"a: 1\n---\nb: 2\n", "2:1: not YAML: a second document begins; keep one"),
+        (b'a: 1\nb: "x\n', "3:1: not YAML: a quotation mark is not closed; close it"),
+        (
+            b"a: 1\nname: x\0y",
+            "2:8: not YAML: the character U+0000 must not stand in a file; remove it",
+        ),
     ],
 )
 def test_what_is_no_scenario_at_all(content, mistake, tmp_path, capsys):

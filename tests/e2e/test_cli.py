@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from planner.data import shipped
 from planner.errors import InputError
 from planner.spec import dump_json
 from tests.plans import infeasible, plan
+from tests.unit.test_engine_case import SINGLE
 
 ROOT = Path(__file__).parents[2]
-VERBS = ("new", "schema", "check", "plan", "explain", "compare", "simulate")
+VERBS = ("new", "schema", "check", "plan", "explain", "compare", "simulate", "capacity", "workload")
 ONE, TWO = "rate=1000,attainment=98%,cost=1 USD/s", "rate=1200,attainment=70%,cost=1 USD/s"
 
 
@@ -69,7 +71,7 @@ def test_every_verb_has_help(verb, capsys):
     assert main([verb, "--help"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"Usage: planner {verb} ")
-    assert "--json" in out or verb == "new"
+    assert "--json" in out
     assert err == ""
 
 
@@ -113,6 +115,23 @@ def test_new_copies_and_never_overwrites(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "mine.yaml").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        (".", ".: is a folder; name a file in it"),
+        ("..", "..: is a folder; name a file in it"),
+        ("/", "/: is a folder; name a file in it"),
+        ("none/mine", "none/mine.yaml: there is no folder none; make it first"),
+        ("x" * 300, "x" * 300 + ".yaml: cannot be written: File name too long"),
+    ],
+)
+def test_new_tells_what_is_no_file(name, mistake, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", name]) == 2
+    assert capsys.readouterr().err == f"{mistake}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_new_knows_what_it_can_copy(capsys):
     assert main(["new", "x", "--from", "quickstrat"]) == 2
     assert "did you mean 'quickstart'?" in capsys.readouterr().err
@@ -150,6 +169,13 @@ def test_explain_reads_a_plan(plan_file, capsys):
     assert capsys.readouterr().err.startswith("--why-not tpu: no template has it; ")
 
 
+def test_a_plan_that_is_not_there_is_told(capsys):
+    assert main(["explain", "none.json"]) == 2
+    assert capsys.readouterr().err == "none.json: no such file\n"
+    assert main(["compare", "none.json", TWO]) == 2
+    assert capsys.readouterr().err.startswith("none.json: no such file; name a plan, or write")
+
+
 def test_explain_says_why_there_is_no_fleet(tmp_path, capsys):
     path = tmp_path / "plan.json"
     path.write_text(dump_json(infeasible()))
@@ -159,7 +185,14 @@ def test_explain_says_why_there_is_no_fleet(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("content", "mistake"),
-    [("{", "not JSON"), ("[]", "is this a plan?"), ("{}", "is this a plan?"), ("\xff", "not JSON")],
+    [
+        ("{", "not JSON"),
+        ("[]", "is this a plan?"),
+        ("{}", "is this a plan?"),
+        ("\xff", "not JSON"),
+        ('{"seed": NaN}', "NaN is no number"),
+        ("[" * 100_000, "not JSON"),
+    ],
 )
 def test_what_is_no_plan_is_told_in_one_line(content, mistake, tmp_path, capsys):
     path = tmp_path / "plan.json"
@@ -239,6 +272,43 @@ def test_a_full_device_is_told_in_one_line():
     assert done.stderr == "cannot write to standard output: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["catalogue", "list", "llms"],
+        ["catalogue", "list", "--json"],
+        ["catalogue", "show", "h100-sxm"],
+        ["simulate", "--engine-case", "{case}"],
+        ["simulate", "--engine-case", "{case}", "--json"],
+    ],
+)
+@pytest.mark.parametrize("device", ["full", "closed"])
+def test_what_cannot_be_written_is_no_mistake_of_ours(words, device, tmp_path):
+    case = tmp_path / "case.json"
+    case.write_text(json.dumps(SINGLE))
+    words = [sys.executable, "-m", "planner", *(w.replace("{case}", str(case)) for w in words)]
+    to = ">/dev/full" if device == "full" else ">&-"
+    done = subprocess.run(
+        f"{shlex.join(words)} {to}",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    why = "No space left on device" if device == "full" else "it is closed"
+    assert (done.returncode, done.stderr) == (1, f"cannot write to standard output: {why}\n")
+
+
+def test_remarks_never_take_the_place_of_results():
+    """With standard error closed, print would write the remark to standard output."""
+    words = shlex.join([sys.executable, "-m", "planner", "check", "none.yaml"])
+    done = subprocess.run(
+        f"{words} 2>&-", shell=True, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 def test_an_interrupt_ends_with_4():
     code = (
         "import os, signal, sys, planner.cli.check as c\n"
@@ -251,6 +321,20 @@ def test_an_interrupt_ends_with_4():
     )
     assert (done.returncode, done.stderr) == (4, "interrupted\n")
     assert signal.SIGINT == 2
+
+
+@pytest.mark.parametrize("where", ["typer.main.get_command", "typer.core.TyperGroup.parse_args"])
+def test_an_interrupt_outside_of_a_verb_ends_with_4(where):
+    code = (
+        "import os, signal, sys, typer.core, typer.main\n"
+        f"{where} = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
+        "from planner.cli import main\n"
+        "sys.exit(main(['check', 'x.yaml']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (4, "interrupted\n")
 
 
 @pytest.mark.parametrize(("debug", "lines"), [("0", 1), ("1", 5)])

@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-REPORT = "import planner.kernels as k; print(k.COMPILED, k.STATUS, sep='|')"
-NATIVE = {"law.hpp", "calendar.hpp", "blocks.hpp", "replica.hpp", "pool.hpp", "module.cpp"}
+ALONE = (
+    "import sys; sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in str(f).lower()]"
+)
+"""Without the finder of an editable install, which would lend its own modules."""
+REPORT = f"{ALONE}; import planner.kernels as k; print(k.COMPILED, k.STATUS, sep='|')"
+NATIVE = {path.name for path in (ROOT / "planner/kernels/native").iterdir()}
+ENGINE_REPORT = REPORT.replace("kernels", "kernels.engine")
+ENGINE = {path.name for path in (ROOT / "planner/kernels/native/engine").iterdir()}
 
 
 def checkout(folder: Path) -> Path:
@@ -41,11 +47,11 @@ def build(folder: Path, *, compiler: bool = True) -> Path:
     return folder / "lib"
 
 
-def report(folder: Path, **env: str) -> tuple[bool, str]:
+def report(folder: Path, script: str = REPORT, **env: str) -> tuple[bool, str]:
     """Ask the package in ``folder`` whether it is compiled, and its status."""
     clean = {k: v for k, v in os.environ.items() if k != "PLANNER_PURE_PYTHON"}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", REPORT],
+        [sys.executable, "-W", "error", "-c", script],
         cwd=folder,
         env=clean | {"PYTHONPATH": str(folder)} | env,
         check=True,
@@ -66,9 +72,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_wheel_holds_the_sources_that_its_module_is_checked_against(installed: Path) -> None:
     assert {p.name for p in (installed / "planner/kernels/native").iterdir()} == NATIVE
-    compiled, status = report(installed)
-    assert compiled == bool(list((installed / "planner/kernels").glob("_replica.*")))
-    assert "other sources" not in status
+    assert {p.name for p in (installed / "planner/kernels/native/engine").iterdir()} == ENGINE
+    for script, module in ((REPORT, "_replica.*"), (ENGINE_REPORT, "_engine.*")):
+        compiled, status = report(installed, script)
+        assert compiled == bool(list((installed / "planner/kernels").glob(module)))
+        assert "other sources" not in status
 
 
 def test_a_wheel_holds_the_data_and_no_second_top_level_package(installed: Path) -> None:
@@ -99,6 +107,10 @@ def test_without_a_compiler_the_build_succeeds_and_ships_nothing_stale(tmp_path:
     assert not compiled
     assert status.startswith("plain Python simulator")
     assert "compiler" in status
+    compiled, status = report(lib, ENGINE_REPORT)
+    assert not compiled
+    assert status.startswith("step-wise simulator in plain Python")
+    assert "compiler" in status
 
 
 def test_a_failed_build_in_place_leaves_no_module_of_an_earlier_one(tmp_path: Path) -> None:
@@ -128,9 +140,10 @@ def test_a_foreign_or_stale_module_falls_back_to_plain_python(
     shutil.copytree(installed, folder)
     header = folder / "planner/kernels/native/law.hpp"
     header.write_text(header.read_text() + "// changed since\n")
-    compiled, status = report(folder)
-    assert not compiled
-    assert "other sources" in status or not report(installed)[0]
+    for script in (REPORT, ENGINE_REPORT):  # both are built from this header
+        compiled, status = report(folder, script)
+        assert not compiled
+        assert "other sources" in status or not report(installed, script)[0]
     for module in (folder / "planner/kernels").glob("_replica.*"):
         module.unlink()
     (folder / "planner/kernels/_replica.abi3.so").write_bytes(b"of another machine")
@@ -138,6 +151,7 @@ def test_a_foreign_or_stale_module_falls_back_to_plain_python(
 
 
 def test_an_environment_variable_forces_plain_python(installed: Path) -> None:
-    compiled, status = report(installed, PLANNER_PURE_PYTHON="1")
-    assert not compiled
-    assert "PLANNER_PURE_PYTHON" in status
+    for script in (REPORT, ENGINE_REPORT):
+        compiled, status = report(installed, script, PLANNER_PURE_PYTHON="1")
+        assert not compiled
+        assert "PLANNER_PURE_PYTHON" in status

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from planner.data import shipped
+from planner.errors import LimitReachedError
 from planner.fleet import FleetPlan
 from planner.kernels import COMPILED
 from planner.planning import plan_scenario, simulate_plan
+from planner.planning.refine import Refinement
 from planner.scenario.load import load_scenario
-from planner.simulation.effort import Effort
+from planner.simulation.effort import Effort, RunSize
 from planner.spec import dump_json
 
-EFFORT = Effort(6_000, 24_000, 4, 24_000, 6, 192_000) if COMPILED else None
+SHORT = Effort(6_000, RunSize(24_000, 4, 2_500), RunSize(24_000, 6, 4_000), 192_000, 24_000, 8)
+EFFORT = SHORT if COMPILED else None
 """Shorter runs than a user gets; without the compiled kernel the default is shorter still."""
 
 SCENARIOS = sorted(path.stem for path in shipped("scenarios").glob("*.yaml"))
@@ -66,6 +70,16 @@ def test_the_books_close(name):
             r.share * w.offered_rps for w in plan.workloads for r in w.routing if r.pool == pool.id
         )
         assert routed == pytest.approx(pool.offered_rps)
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_misses_are_charged_in_full(name):
+    """The charges of the first draws sum to the misses that all draws showed, within luck."""
+    for workload in plan_of(name).workloads:
+        charged = sum(workload.misses.model_dump().values())
+        luck = workload.attainment.high - workload.attainment.low + 1e-4
+        assert charged == pytest.approx(1 - workload.attainment.value, abs=2 * luck)
+        assert workload.misses.kv_transfer == 0  # nothing is disaggregated
 
 
 @pytest.mark.parametrize("name", FEASIBLE)
@@ -190,3 +204,110 @@ def test_no_time_means_no_plan_and_says_so():
     assert plan.status == "unknown"
     assert not plan.evidence.verified
     assert any("time limit" in note for note in plan.evidence.notes)
+
+
+def test_prompts_beyond_the_context_are_told_by_the_context():
+    lengths = "workloads.chat.lengths={prompt: {fixed: 200000}, output: {fixed: 10}}"
+    plan = plan_of("quickstart", lengths, "workloads.chat.slo.ttft=1 h")
+    assert plan.status == "infeasible"
+    (reason,) = plan.infeasibility
+    assert reason.limit == "chat: context"
+    assert reason.has.startswith("131,072 tokens")
+    assert plan.evidence.requests == 0  # physics needs no simulation
+
+
+def test_a_plan_is_not_lost_when_its_sweep_is_interrupted(monkeypatch):
+    def interrupted(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("planner.planning.answer.sweep_demand", interrupted)
+    loaded = load_scenario(shipped("scenarios") / "quickstart.yaml")
+    plan = plan_scenario(loaded, effort=EFFORT)
+    whole = plan_of("quickstart")
+    assert plan.status == "feasible"
+    assert plan.evidence.verified
+    assert plan.evidence.demand_sweep == ()
+    assert [(p.id, p.replicas) for p in plan.pools] == [(p.id, p.replicas) for p in whole.pools]
+
+
+def test_a_plan_is_simulated_from_another_folder_whatever_its_name(tmp_path, monkeypatch):
+    """The trace lies beside the scenario, not beside the plan; ``1e3`` is a number in YAML 1.2."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "t.csv").write_text("prompt_tokens,output_tokens\n300,20\n500,30\n")
+    text = (shipped("scenarios") / "quickstart.yaml").read_text()
+    text = text.replace("histogram: azure-conversation-2023", "trace: t.csv")
+    (tmp_path / "in" / "s.yaml").write_text(text.replace("name: Chat on", 'name: "1e3" #'))
+    monkeypatch.chdir(tmp_path)
+    plan = plan_scenario(load_scenario(Path("in/s.yaml")), effort=EFFORT)
+    again = FleetPlan.model_validate_json(dump_json(plan))
+    (result,) = simulate_plan(again, effort=EFFORT)
+    assert result.verdict == "kept"
+
+
+def test_time_that_ends_while_measuring_still_gives_a_plan_that_says_so(monkeypatch):
+    """The clock runs out at the fifth template: the first four make a fleet, proven or not."""
+    measured = []
+
+    def measure(self, j, source, size, guess_rps, effort):
+        if len(measured) == 4:
+            raise LimitReachedError("over")
+        measured.append(j)
+        original(self, j, source, size, guess_rps, effort)
+
+    original = Refinement._measure
+    monkeypatch.setattr(Refinement, "_measure", measure)
+    loaded = load_scenario(shipped("scenarios") / "chat-70b.yaml")
+    plan = plan_scenario(loaded, effort=EFFORT)
+    assert plan.status == "feasible"
+    assert {pool.id for pool in plan.pools} <= set(measured)
+    assert plan.evidence.verified == all(w.verdict == "kept" for w in plan.workloads)
+    assert any("a limit ended the search" in note for note in plan.evidence.notes)
+
+
+def test_burstier_arrivals_at_the_same_mean_rate_miss_more_and_cost_more():
+    """CV 1 to 3: TTFT's 99 % quantile rises, attainment falls, and another plan needs more."""
+    even = plan_of("quickstart")
+    sweep = even.evidence.arrival_sweep
+    assert [point.arrivals for point in sweep] == ["poisson", "gamma, CV 2", "gamma, CV 3"]
+    assert sweep[0].ttft_p99_s["chat"] < sweep[1].ttft_p99_s["chat"] < sweep[2].ttft_p99_s["chat"]
+    assert sweep[0].attainment["chat"].low > sweep[2].attainment["chat"].high
+    bursty = plan_of("quickstart", "workloads.chat.arrivals={gamma: {rate: 60 req/s, cv: 3}}")
+    assert bursty.totals.usd_per_thousand_compliant > even.totals.usd_per_thousand_compliant
+    assert any("CV of 3" in note for note in bursty.evidence.notes)
+
+
+def test_a_week_is_planned_for_its_peak_and_shown_in_every_period():
+    plan = plan_of("week")
+    assert sum(period.share for period in plan.periods) == pytest.approx(1.0)
+    rates = [period.workloads[0].offered_rps for period in plan.periods]
+    assert rates == sorted(rates, reverse=True)
+    mean = sum(p.share * p.workloads[0].offered_rps for p in plan.periods)
+    assert mean == pytest.approx(150_000 * 0.1 * 8 / 3600 * 1.1**2)
+    assert plan.workloads[0].offered_rps == pytest.approx(1.1 * rates[0])  # the peak factor
+    assert all(w.verdict == "kept" for period in plan.periods for w in period.workloads)
+    assert any("planned for peak" in note for note in plan.evidence.notes)
+
+
+def test_a_fleet_for_the_mean_of_a_week_is_smaller_and_breaks_its_promise_at_the_peak():
+    mean, peak = plan_of("week", "traffic.plan_for=mean"), plan_of("week")
+    assert mean.totals.cost_usd_per_hour < peak.totals.cost_usd_per_hour
+    assert mean.periods[0].workloads[0].verdict == "broken"
+    assert mean.periods[-1].workloads[0].verdict == "kept"
+    assert any("its promise is broken in" in note for note in mean.evidence.notes)
+
+
+def test_without_the_course_of_a_week_there_are_no_periods():
+    assert plan_of("quickstart").periods == ()
+
+
+def test_a_share_of_requests_beyond_the_context_is_told():
+    lengths = "{prompt: {fixed: 200000}, output: {fixed: 10}, weight: 1}"
+    mixed = (
+        "workloads.chat.lengths={mixture: [{histogram: azure-conversation-2023, weight: 99}, "
+        f"{lengths}]}}"
+    )
+    plan = plan_of("quickstart", mixed)
+    (note,) = [n for n in plan.evidence.notes if "longer than the context" in n]
+    assert "1.00% of its requests" in note
+    assert "they are refused, and count as missed" in note
+    assert plan.workloads[0].attainment.high < 0.9901

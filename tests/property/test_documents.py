@@ -12,34 +12,126 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from planner.fleet import FleetPlan, Interval, read_plan
-from planner.scenario.lengths import Columns, Lengths, Lognormal, Marginal
+from planner.scenario.arrivals import Arrivals, Bursts, Renewal, Replay, Sessions, Users
+from planner.scenario.lengths import (
+    Columns,
+    Gamma,
+    Lengths,
+    LengthsPart,
+    Lognormal,
+    Marginal,
+    MarginalPart,
+    Pareto,
+    Uniform,
+    Zipf,
+)
 from planner.scenario.load import load_scenario
 from planner.scenario.overrides import apply_overrides
 from planner.scenario.policies import Policies
 from planner.scenario.scenario import Scenario, Solver
-from planner.scenario.slo import Slo
+from planner.scenario.slo import PromptBucket, Slo
 from planner.scenario.supply import AcceleratorOffer, Limits, PriceChoice
-from planner.scenario.workload import Arrivals, Workload
+from planner.scenario.traffic import Growth, Profile, Traffic
+from planner.scenario.workload import Workload
 from planner.source import parse_yaml
 from planner.spec import Spec, dump_json, dump_yaml, validate
 from tests.plans import infeasible, plan
 
 positive = st.floats(1e-12, 1e12)
+rates = st.floats(1e-6, 1e9)
 tokens = st.floats(1e-3, 1e9)
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 ids = st.from_regex(r"[a-z0-9][a-z0-9.-]{0,12}", fullmatch=True)
 shares = st.floats(0, 1, exclude_min=True, exclude_max=True)
-marginals = st.one_of(
-    st.builds(Marginal, fixed=tokens),
-    st.builds(Marginal, lognormal=st.builds(Lognormal, mean=tokens, cv=st.floats(0, 20))),
+ranges = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)).map(sorted)
+forms = st.one_of(
+    st.fixed_dictionaries({"fixed": tokens}),
+    st.fixed_dictionaries(
+        {"lognormal": st.builds(Lognormal, mean=tokens, cv=st.floats(0, 20))},
+    ),
+    st.fixed_dictionaries({"gamma": st.builds(Gamma, mean=tokens, cv=st.floats(0.01, 20))}),
+    st.fixed_dictionaries(
+        {
+            "pareto": st.builds(
+                Pareto,
+                minimum=st.floats(1, 100),
+                tail=st.floats(0.1, 9),
+                maximum=st.floats(101, 1e6),
+            )
+        }
+    ),
+    ranges.map(lambda r: {"zipf": Zipf(minimum=r[0], maximum=r[1], exponent=1.1)}),
+    ranges.map(lambda r: {"uniform": Uniform(minimum=r[0], maximum=r[1])}),
 )
+weights = st.floats(1e-9, 1e9)
+plain_marginals = forms.map(lambda form: Marginal(**form))
+marginals = plain_marginals | st.lists(
+    st.builds(lambda form, weight: MarginalPart(weight=weight, **form), forms, weights),
+    min_size=1,
+    max_size=3,
+).map(lambda parts: Marginal(mixture=tuple(parts)))
 lengths = st.one_of(
-    st.builds(Lengths, histogram=texts),
+    st.builds(Lengths, histogram=texts, beyond_context=st.sampled_from(["refuse", "cut"])),
     st.builds(Lengths, trace=texts, columns=st.builds(Columns, prompt=texts, output=texts)),
-    st.builds(Lengths, prompt=marginals, output=marginals),
+    st.builds(Lengths, prompt=marginals, output=marginals, correlation=st.floats(-1, 1)),
+    st.lists(st.builds(LengthsPart, histogram=texts, weight=weights), min_size=1, max_size=2).map(
+        lambda parts: Lengths(mixture=tuple(parts))
+    ),
 )
-slos = st.tuples(positive, positive, shares).map(
-    lambda t: Slo(ttft=max(t[:2]), tpot=min(t[:2]), attainment=t[2])
+renewals = st.builds(Renewal, rate=rates, cv=st.floats(0, 20))
+arrivals = st.one_of(
+    st.builds(Arrivals, poisson=rates),
+    st.builds(Arrivals, gamma=renewals),
+    st.builds(Arrivals, weibull=renewals),
+    st.builds(
+        Arrivals,
+        bursts=st.builds(
+            Bursts,
+            rate=rates,
+            burst=positive,
+            quiet=positive,
+            quiet_level=st.floats(0, 1, exclude_max=True),
+            sources=st.integers(1, 1000),
+        ),
+    ),
+    st.builds(
+        Arrivals,
+        sessions=st.builds(
+            Sessions,
+            rate=positive,
+            turns=st.floats(1, 1000),
+            between=positive,
+            system_prompt=tokens,
+        ),
+    ),
+    st.builds(Arrivals, replay=st.builds(Replay, file=texts, rate=st.none() | rates)),
+    st.builds(
+        Arrivals,
+        users=st.builds(
+            Users,
+            count=st.integers(1, 10**9),
+            active=shares,
+            requests_per_hour=st.floats(1e-3, 1e6),
+        ),
+    ),
+)
+levels = st.lists(st.floats(0, 1e6), min_size=24, max_size=24).map(lambda d: (1.0, *d[1:]))
+traffics = st.none() | st.builds(
+    Traffic,
+    profiles=st.tuples(st.builds(Profile, weekday=levels, weekend=st.none() | levels)),
+    plan_for=st.sampled_from(["peak", "mean", "p95", "p99.9"]),
+    peak_factor=st.floats(1, 100),
+    growth=st.none() | st.builds(Growth, per_quarter=shares, quarters=st.integers(1, 40)),
+    clusters=st.integers(1, 200),
+)
+slos = st.tuples(positive, positive, positive, shares).map(
+    lambda t: Slo(
+        ttft=sorted(t[:3])[1],
+        tpot=min(t[:3]),
+        e2e=max(t[:3]),
+        ttft_by_prompt=(PromptBucket(up_to=100, ttft=t[0]), PromptBucket(up_to=900, ttft=t[1])),
+        attainment=t[3],
+    )
 )
 workloads = st.lists(
     st.builds(
@@ -47,7 +139,7 @@ workloads = st.lists(
         id=ids,
         model=texts,
         precisions=st.none() | st.lists(texts, min_size=1, max_size=3).map(tuple),
-        arrivals=st.builds(Arrivals, poisson=positive),
+        arrivals=arrivals,
         lengths=lengths,
         slo=slos,
     ),
@@ -82,6 +174,7 @@ scenarios = st.builds(
     format_version=st.just("1.0"),
     name=texts,
     workloads=workloads,
+    traffic=traffics,
     accelerators=offers,
     policies=policies,
     limits=st.builds(Limits, budget=st.none() | st.floats(0, 1e9)),
@@ -158,10 +251,10 @@ def test_a_setting_changes_the_value_it_names_and_nothing_else(scenario, data):
     if name in taken:  # an id of digits comes before a position
         position = next(i for i, w in enumerate(scenario.workloads) if w.id == name)
     source = parse_yaml(dump_yaml(scenario), "x")
-    setting = f"workloads.{name}.arrivals.poisson=7.5 req/s"
+    setting = f"workloads.{name}.arrivals={{poisson: 7.5 req/s}}"
     changed = validate(apply_overrides(source, [setting]), Scenario)
     expected = scenario.model_dump()
-    expected["workloads"][position]["arrivals"]["poisson"] = "7.5 req/s"
+    expected["workloads"][position]["arrivals"] = Arrivals(poisson=7.5).model_dump()
     assert changed.model_dump() == expected
 
 

@@ -269,5 +269,5 @@ def test_round_robin_is_as_many_pools_of_one() -> None:
 def test_the_checked_front_agrees_with_what_lies_behind_it() -> None:
     for seed in range(50):
         case = random_case(np.random.default_rng(seed))
-        front = simulate_pool(*case[:5], replicas=case.replicas, router=case.router)
+        front = simulate_pool(*case[:5], replicas=case.replicas, router=case.router, stages=True)
         assert differences(front, solve(case, plain.run)) == []

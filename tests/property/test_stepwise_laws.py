@@ -26,7 +26,7 @@ from planner.kernels.stepwise.blocks import UNLIMITED, CachingPool
 from planner.kernels.stepwise.engine import Engine
 
 MAX_STEPS = 20_000
-MANY = settings(max_examples=150, deadline=None)
+MANY = settings(max_examples=100, deadline=None)
 
 small = st.integers(0, 40)
 laws = st.one_of(

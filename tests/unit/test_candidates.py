@@ -3,11 +3,13 @@
 import pytest
 
 from planner.candidates.enumerate import enumerate_builds
+from planner.candidates.screen import screen
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
 from planner.planning import study_of
 from planner.problem.resolve import Problem, resolve
 from planner.scenario.load import load_scenario
+from planner.simulation.effort import default_effort
 
 CATALOGUE = Catalogue()
 
@@ -75,7 +77,7 @@ def test_no_curve_says_what_there_is(tmp_path):
 
 
 def test_more_sequences_than_tokens_is_no_policy(tmp_path):
-    settings = ("policies.max_num_batched_tokens=[64]", "policies.max_num_seqs=[256]")
+    settings = ("policies.max_num_batched_tokens=[64]", "policies.max_num_seqs=[64,256]")
     assert reasons(tmp_path, *settings)["h100-sxm.tp4.fp8.b64.s256"] == (
         "max_num_seqs 256 is above max_num_batched_tokens 64"
     )
@@ -125,5 +127,30 @@ def test_no_room_for_a_request_and_no_time_for_it_are_barriers(tmp_path):
         in (found["l40s.tp2.fp8", "memory"])
     )
     slow = found["h100-sxm.tp2.bf16", "deadline"]
-    assert "even in an empty replica only 0.0% of chat meet both deadlines" in slow
+    assert "even in an empty replica only 0.0% of chat meet all deadlines" in slow
     assert "more replicas cannot help" in slow
+
+
+class StopError(Exception):
+    """The time is over."""
+
+
+def test_the_clock_is_asked_before_each_build_and_each_template(tmp_path):
+    """Thousands of candidates must not outlast a time limit."""
+    problem = problem_of(tmp_path)
+    builds, _ = enumerate_builds(problem, CATALOGUE)
+    study = study_of(problem)
+    asked = []
+    groups, _ = templates_of(problem, study, builds, lambda: asked.append(1))
+    assert len(asked) == len(builds)
+
+    def stop() -> None:
+        raise StopError
+
+    with pytest.raises(StopError):
+        templates_of(problem, study, builds, stop)
+    (templates, *_) = groups.values()
+    before = study.meter.requests
+    with pytest.raises(StopError):
+        screen(study, templates, [0.1, 1.0], "least_outstanding", default_effort(), stop)
+    assert study.meter.requests == before

@@ -3,7 +3,7 @@
 import pytest
 
 from planner.simulation.capacity import coarse_capacity, falling_root, pool_capacity
-from planner.simulation.effort import Effort
+from planner.simulation.effort import Effort, RunSize
 from tests.problems import affine_law, fixed, setup, study
 
 
@@ -35,7 +35,7 @@ def test_one_slot_without_queue_has_the_capacity_of_its_service_time():
     """
     s = study(fixed(100, 1), ttft_ms=(2_000,), tpot_ms=(50,), promise=(0.9,))
     pool = setup(affine_law(10, 100, 100), 1)
-    effort = Effort(8_000, 30_000, 4, 8_000, 4, 8_000)
+    effort = Effort(8_000, RunSize(30_000, 4, 5_000), RunSize(8_000, 4, 5_000), 8_000, 8_000, 4)
     found = pool_capacity(s, pool, (1.0,), 40.0, effort)
     assert found.low < 50.0
     assert found.value == pytest.approx(50.0, rel=0.03)

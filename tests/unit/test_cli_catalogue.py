@@ -43,6 +43,7 @@ def test_a_list_tells_how_much_there_is() -> None:
     rows = json.loads(run("list", "--json").stdout)
     assert {r["kind"]: r["entries"] for r in rows} == {
         "accelerators": 25,
+        "nodes": 90,
         "llms": 87,
         "step-laws": 424,
         "prices": 1536,

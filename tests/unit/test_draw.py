@@ -61,3 +61,11 @@ def test_kept_draws_are_bounded():
     for replication in range(10):
         draws.get((1.0, 0.0), 1_000_000, replication, 0)
     assert sum(d.gap.size for d in draws._kept.values()) <= 8_000_000
+
+
+def test_a_rare_workload_is_drawn_often_enough_to_be_judged():
+    """One in 200,000 would not come in a run of 60,000; one in 1,001 comes about 60 times."""
+    draw = Draws(LAWS, 0).get((60.0, 0.0003), 60_000, 0, 0)
+    assert int((draw.workload == 1).sum()) == pytest.approx(60_000 / 1001, abs=1)
+    absent = Draws(LAWS, 0).get((60.0, 0.0), 60_000, 0, 0)
+    assert not (absent.workload == 1).any()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from planner.cli.simulate_case import run_engine_case
 from planner.errors import InputError
 from planner.simulation.engine_case import differences, read_case, run_case
+from tests.shared import SHARED, needs_shared
 
 LAW = {"a": 10, "b": 1, "c": 0, "d": 0}
 ENGINE = {"kind": "v1", "max_num_seqs": 8, "max_num_batched_tokens": 100, "block_size": 2}
@@ -109,10 +108,12 @@ def test_a_difference_is_told_with_its_path_and_both_values(tmp_path):
 
 
 def test_a_request_left_out_or_unknown_is_a_difference(tmp_path):
-    wrong = SINGLE | {"expected": {"requests": [{"id": 7, "finish": 27}, {"id": 8}]}}
+    wrong = SINGLE | {"expected": {"requests": [{"id": 7, "finish": 27}, {"id": 8}, {"id": []}, 4]}}
     case = read_case(write(tmp_path, wrong))
     assert differences(case, run_case(case)) == [
         "expected.requests.1: no request of the case has this id",
+        "expected.requests.2: no request of the case has this id",
+        "expected.requests.3: no request of the case has this id",
         "expected.requests: says nothing about 1 of 2 requests",
     ]
 
@@ -145,6 +146,14 @@ def test_the_null_block_is_not_usable_and_a_watermark_may_be_a_share(tmp_path):
     engine = ENGINE | {"num_gpu_blocks": 41, "watermark": 0.05}
     options = read_case(write(tmp_path, SINGLE | {"engine": engine})).engine.options()
     assert (options.usable_blocks, options.watermark_blocks) == (40, 2)
+
+
+def test_the_engines_own_flag_names_are_understood(tmp_path):
+    engine = ENGINE | {"scheduler_reserve_full_isl": False, "enable_prefix_caching": True}
+    options = read_case(write(tmp_path, SINGLE | {"engine": engine})).engine.options()
+    assert (options.reserve_full_isl, options.prefix_caching) == (False, True)
+    both = engine | {"prefix_caching": True}
+    assert "enable_prefix_caching: unknown key" in refusal(tmp_path, SINGLE | {"engine": both})
 
 
 def test_several_replicas_say_which_one_served(tmp_path):
@@ -253,6 +262,14 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
         read_case(path)
 
 
+@pytest.mark.parametrize("document", [SINGLE, SPLIT], ids=["single", "disagg"])
+def test_a_case_that_passes_the_end_of_time_is_refused_at_once(tmp_path, document):
+    laws = {key: {"a": 2**62} for key in document if key.endswith("law")}
+    case = read_case(write(tmp_path, document | laws))
+    with pytest.raises(InputError, match=r"case: time passed tick 9223372036854775807; take a"):
+        run_case(case, "case")
+
+
 def test_a_case_without_expectation_cannot_be_checked(tmp_path):
     document = {key: value for key, value in SINGLE.items() if key != "expected"}
     with pytest.raises(InputError, match="nothing to check against"):
@@ -284,14 +301,10 @@ def test_the_table_survives_no_requests_and_odd_names(tmp_path, capsys):
     assert "makespan 0" in capsys.readouterr().out
 
 
-def _shared_cases():
-    beside = Path(__file__).parents[3] / "shared"
-    folder = Path(os.environ.get("PLANNER_SHARED", beside)) / "cases" / "simulator"
-    return sorted(folder.glob("*.json"))
-
-
-@pytest.mark.skipif(not _shared_cases(), reason="the reference cases are not on this machine")
-@pytest.mark.parametrize("path", _shared_cases(), ids=lambda path: path.stem)
+@needs_shared
+@pytest.mark.parametrize(
+    "path", sorted((SHARED / "cases/simulator").glob("*.json")), ids=lambda path: path.stem
+)
 def test_a_reference_case_comes_out_as_its_author_found(path):
     case = read_case(path)
     assert differences(case, run_case(case)) == []

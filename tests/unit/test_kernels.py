@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from threading import Thread
+import sys
+from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from planner import kernels
 from planner.kernels import Law, Limits, compiled, simulate_pool
 from tests.pools import SIMULATORS, Case, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 simulators = pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda run: run.__module__[16:])
 
@@ -134,14 +139,18 @@ def test_an_arrival_cuts_a_run_of_decode_steps_at_the_next_boundary(simulator) -
 
 
 @simulators
-def test_a_router_still_counts_what_finishes_at_the_moment_it_looks(simulator) -> None:
-    """L(n) = 11; the first request is on replica 0 until 11. At 11 it counts, at 12 no more."""
-    rows = [(0, 1, 1), (11, 1, 1), (12, 1, 1), (12, 1, 1), (12, 1, 1)]
+def test_a_router_counts_no_more_what_finishes_at_the_moment_it_looks(simulator) -> None:
+    """L(n) = 11; the first two finish at 11, and two that come then count each other only.
+
+    The fifth comes at 21, before the end of theirs at 22, the last one then.
+    """
+    rows = [(0, 1, 1), (0, 1, 1), (11, 1, 1), (11, 1, 2), (21, 1, 1), (22, 1, 1)]
     r = solve(
         case(affine(11, 0, 8), Limits(4, 8, 9), rows, replicas=2, router="least_outstanding"),
         simulator,
     )
-    assert r.replica.tolist() == [0, 1, 0, 0, 1]
+    assert r.replica.tolist() == [0, 1, 0, 1, 0, 0]
+    assert r.finish_ps.tolist() == [11, 11, 22, 33, 33, 33]
 
 
 @simulators
@@ -160,7 +169,8 @@ def test_no_requests_give_empty_records(simulator) -> None:
     nothing = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
     r = solve(Case(affine(1, 0, 4), Limits(1, 4, 4), *nothing, replicas=3), simulator)
     assert [len(column) for column in r[:7]] == [0] * 7
-    assert r[7:] == (0, 0, 0, 0)
+    assert r[7:11] == (0, 0, 0, 0)
+    assert [len(column) for column in r.stages] == [0] * 6
 
 
 # --- the checked front -----------------------------------------------------------------------
@@ -238,6 +248,41 @@ def test_two_threads_get_the_answers_of_one() -> None:
     assert found == [front(GOOD).finish_ps.tolist()] * 2
 
 
+def test_other_threads_run_while_the_compiled_simulator_works() -> None:
+    """No thread is made to give way, so one that sees the other at work was let in by it.
+
+    Sums in plain Python let nobody in.
+    """
+    ones = np.ones(200_000, np.int32)
+    requests = (affine(10, 1, 8), Limits(2, 8, 6), np.arange(200_000), ones, ones, 1, 0)
+
+    def look_once(task: Callable[[], object]) -> str:
+        started, state = Event(), ["before"]
+
+        def work() -> None:
+            started.set()
+            state[0] = "at work"
+            task()
+            state[0] = "done"
+
+        thread = Thread(target=work)
+        thread.start()
+        started.wait()
+        seen = state[0]
+        thread.join()
+        return seen
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(60)
+    try:
+        held = {look_once(lambda: sum(range(300_000))) for _ in range(10)}
+        free = {look_once(lambda: compiled.run(*requests)) for _ in range(10 * compiled.COMPILED)}
+    finally:
+        sys.setswitchinterval(usual)
+    assert "at work" not in held
+    assert ("at work" in free) == compiled.COMPILED
+
+
 def raw(**change: object) -> object:
     """Arguments of the compiled function, past all checks of the front."""
     wide, narrow = np.zeros(2, np.int64), np.zeros(2, np.int32)
@@ -249,7 +294,9 @@ def raw(**change: object) -> object:
         "output": GOOD.output,
         "replicas": 1,
         "router": 0,
-        "columns": (wide, wide, wide, wide, wide, narrow, narrow),
+        "wide": (wide,) * 5,
+        "narrow": (narrow,) * 2,
+        "stages": (),
         "totals": np.zeros(4, np.int64),
     } | change
     return compiled._module.simulate(*arguments.values())
@@ -273,8 +320,12 @@ def raw(**change: object) -> object:
     {"limits": Limits(2, 8, 6, 0)},
     {"limits": Limits(2, 8, -6)},
     {"law": Law(np.zeros(9, np.int64))},
-    {"columns": (np.zeros(2, np.int64),) * 7},
-    {"columns": (np.zeros(1, np.int64),) * 5 + (np.zeros(2, np.int32),) * 2},
+    {"wide": (np.zeros(2, np.int64),) * 7},
+    {"wide": (np.zeros(1, np.int64),) * 5},
+    {"wide": [np.zeros(2, np.int64)] * 5},
+    {"narrow": (np.zeros(2, np.int64),) * 2},
+    {"stages": (np.zeros(2, np.int64),) * 5},
+    {"stages": (np.zeros(3, np.int64),) * 6},
 ])  # fmt: skip
 def test_no_argument_leads_the_compiled_module_out_of_memory_bounds(change: dict) -> None:
     if compiled.COMPILED:

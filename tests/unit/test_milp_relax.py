@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from planner.errors import InfeasibleError
 from planner.milp import (
     Instance,
     NoFleetError,
@@ -52,6 +53,13 @@ def test_the_least_relative_change_is_named() -> None:
     assert named(caught.value.alone) == [("C3", 0.7), ("C6", 10.0)]
     assert "accelerators_are_held(g): limit 8 accelerators, needs 10" in str(caught.value)
     assert named(shortfalls(four_units(promise={"chat": 0.99}))) == [("C6", 10.0)]
+
+
+def test_promises_can_be_kept_out_of_it() -> None:
+    """Without them the stock must give way; and where the budget may not, nothing helps."""
+    assert named(shortfalls(four_units(), among=("C6", "C8"))) == [("C6", 10.0)]
+    with pytest.raises(InfeasibleError, match="loosening C6 is not enough"):
+        shortfalls(four_units(budget_usd_per_hour=12.0), among=("C6",))
 
 
 def test_two_limits_that_must_give_way_together_do_not_help_alone() -> None:
@@ -130,6 +138,17 @@ def test_one_more_cheap_accelerator_saves_the_difference() -> None:
     assert price(prices, "C3", "chat").usd_per_hour == pytest.approx(0.0)
     assert price(prices, "C2", "chat").method == "relaxation"
     assert price(resolve_prices(data, choice), "C6", "a").method == "re-solve"
+
+
+def test_a_price_between_rough_fleets_tells_how_rough() -> None:
+    """At a gap of 30 % the answers may be off by 4 USD/h or so; the truth, 3, lies within."""
+    data = cheap_and_dear()
+    rough = choose(data, "min_cost", gap=0.3)
+    found = price(resolve_prices(data, rough, gap=0.3), "C6", "a")
+    assert abs(found.objective_per_unit + 3.0) <= found.unsure_per_unit + 1e-6
+    exact = price(resolve_prices(data, rough), "C6", "a")
+    assert exact.objective_per_unit == pytest.approx(-3.0)
+    assert exact.unsure_per_unit == pytest.approx(0.0, abs=1e-4)
 
 
 def test_a_budget_has_a_price_in_goodput() -> None:

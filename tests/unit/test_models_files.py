@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import subprocess
 import sys
 from itertools import pairwise
@@ -13,10 +12,10 @@ import pytest
 
 from planner.catalogue import Catalogue, LengthHistogram
 from planner.data import shipped
+from tests.shared import SHARED, needs_shared
 
 MODELS = shipped("models")
 TOOLS = MODELS.parent / "tools"
-SHARED = os.environ.get("PLANNER_SHARED", "")
 
 README_LENGTHS = {
     # mean, then (quantile, tokens) of prompt and output, as published with the traces
@@ -150,23 +149,30 @@ def test_bins_do_not_overlap() -> None:
             assert all(a[1] < b[0] for a, b in pairwise(bounds))
 
 
-@pytest.mark.skipif(not SHARED, reason="PLANNER_SHARED names no folder of source tables")
+@needs_shared
 def test_the_tool_makes_the_same_bytes_again(tmp_path: Path) -> None:
-    tool = [sys.executable, str(TOOLS / "import_catalogue.py"), SHARED, "--into", str(tmp_path)]
+    tool = [
+        sys.executable,
+        str(TOOLS / "import_catalogue.py"),
+        str(SHARED),
+        "--into",
+        str(tmp_path),
+    ]
     subprocess.run(tool, check=True)
     made = sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file())
     assert len(made) > 120
     for path in made:
         assert (tmp_path / path).read_bytes() == (MODELS / path).read_bytes(), path
     kept = {p.relative_to(MODELS) for p in MODELS.rglob("*") if p.is_file()}
+    kept = {p for p in kept if p.parts[0] != "calibration"}  # fitted by another tool
     assert kept - set(made) == {Path("README.md"), Path("NOTICE.md")}
 
 
-@pytest.mark.skipif(not SHARED, reason="PLANNER_SHARED names no folder of source tables")
+@needs_shared
 @pytest.mark.parametrize("name", README_LENGTHS)
 def test_a_histogram_is_within_half_a_percent_of_the_raw_trace(name: str) -> None:
     file = {"azure-conversation-2023": "conv", "azure-code-2023": "code"}[name]
-    path = Path(SHARED) / "data/traces" / f"AzureLLMInferenceTrace_{file}.csv"
+    path = SHARED / "data/traces" / f"AzureLLMInferenceTrace_{file}.csv"
     with path.open(newline="") as opened:
         requests = list(csv.DictReader(opened))
     histogram = Catalogue().length_histogram(name)
@@ -177,3 +183,16 @@ def test_a_histogram_is_within_half_a_percent_of_the_raw_trace(name: str) -> Non
     ):
         truth = sum(int(r[column]) for r in requests) / len(requests)
         assert mean == pytest.approx(truth, rel=0.005)
+
+
+def test_every_node_holds_known_devices_and_its_domain_is_no_larger_than_it() -> None:
+    catalogue = Catalogue()
+    nodes = catalogue.nodes()
+    assert len({(n.id, n.provider, n.accelerator) for n in nodes}) == len(nodes)
+    known = set(catalogue.accelerator_ids())
+    for n in nodes:
+        assert n.n_accelerators >= 1
+        assert n.scaleup_domain is None or 1 <= n.scaleup_domain <= n.n_accelerators
+        assert (n.scaleup_domain is not None) == (n.accelerator in known)
+    (p5,) = [n for n in catalogue.nodes("h100-sxm") if n.id == "p5.48xlarge"]
+    assert (p5.n_accelerators, p5.scaleup_domain) == (8, 8)

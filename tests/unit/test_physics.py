@@ -43,6 +43,6 @@ def test_attainment_when_empty_is_joint():
     law = StepLaw((1, 8192), (1e-4, 0.8192), 1e-4, 0.0, 5e-6)
     prompt = np.array([100, 100, 5000, 5000], np.int32)
     output = np.array([2, 2, 2, 2], np.int32)
-    found = reachable(build(law, 8192), prompt, output, (1.0, 0.005), 0.95)
+    found = reachable(build(law, 8192), prompt, output, (1.0, 0.005, np.inf), 0.95)
     assert found.attainment == 0.5
     assert found.ttft_at_promise_s == pytest.approx(0.5)

@@ -64,14 +64,14 @@ def mistakes(folder: Path, text: str) -> list[str]:
         (
             "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}",
             "lengths: {histogram: azure-conversations}",
-            "s.yaml:7:5: workloads.0.lengths",
+            "s.yaml:7:15: workloads.0.lengths.histogram: ",
             "did you mean 'azure-conversation-2023'",
         ),
         (
             "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}",
             "lengths: {trace: nowhere.csv}",
-            "s.yaml:7:5: workloads.0.lengths",
-            "cannot be read",
+            "s.yaml:7:15: workloads.0.lengths.trace: ",
+            "nowhere.csv: no such file",
         ),
         (
             "arrivals:",
@@ -102,8 +102,10 @@ def test_all_mistakes_are_told_at_once(tmp_path):
 def test_one_accelerator_under_two_names_is_refused(tmp_path):
     text = SCENARIO + "  - {id: h100_sxm, price: 2 USD/h}\n"
     (line,) = mistakes(tmp_path, text)
-    assert line.startswith("s.yaml:11:6: accelerators.1.id")
-    assert "listed already" in line
+    assert line == (
+        "s.yaml:11:6: accelerators.1.id: 'h100_sxm' and 'h100-sxm' are the same accelerator;"
+        " keep one"
+    )
 
 
 TRACE_LINE = "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}"
@@ -115,10 +117,22 @@ TRACE_LINE = "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}"
         ("t.csv", "", "the trace is empty"),
         ("t.csv", "ContextTokens,GeneratedTokens\n", "the trace is empty"),
         ("t.csv", "a,b\n1,2\n", "no known pair"),
-        ("t.csv", "ContextTokens,GeneratedTokens\n5,x\n", "row 1: GeneratedTokens is 'x'"),
-        ("t.csv", "ContextTokens,GeneratedTokens\n5,4\n-3,4\n", "row 2: ContextTokens is -3"),
-        ("t.csv", "ContextTokens,GeneratedTokens\n5,nan\n", "row 1"),
-        ("t.csv", "ContextTokens,GeneratedTokens\n5\n", "row 1"),
+        ("t.csv", "ContextTokens,GeneratedTokens\n5,x\n", "t.csv: row 1: GeneratedTokens is 'x'"),
+        (
+            "t.csv",
+            "ContextTokens,GeneratedTokens\n5,4\n-3,4\n",
+            "t.csv: row 2: ContextTokens is -3",
+        ),
+        ("t.csv", "ContextTokens,GeneratedTokens\n5,nan\n", "no request has both lengths"),
+        ("t.csv", 'ContextTokens,GeneratedTokens\n"5","\n4"\n6,x\n', "t.csv: row 2: "),
+        (
+            "t.csv",
+            "ContextTokens,GeneratedTokens\n5\n",
+            "t.csv: row 1 has 1 fields; the header has 2",
+        ),
+        ("t.csv", "ContextTokens,GeneratedTokens\n5,4" + 2_000_000 * " ", "t.csv:2:1: a line of"),
+        ("t.jsonl", '{"input_length": 1' + 5_000 * "0" + ', "output_length": 1}', "not JSON"),
+        ("t.jsonl", '{"input_length": 1' + 400 * "0" + ', "output_length": 1}', "t.jsonl: row 1: "),
         ("t.jsonl", '{"input_length": 5}\n', "no known pair"),
         ("t.jsonl", '{"input_length": 5, "output_length"\n', "t.jsonl:1:1: not JSON"),
         ("t.csv.gz", "this is no gzip", "cannot be read"),
@@ -127,8 +141,18 @@ TRACE_LINE = "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}"
 def test_a_bad_trace_blames_the_row(tmp_path, name, content, words):
     (tmp_path / name).write_text(content)
     (line,) = mistakes(tmp_path, SCENARIO.replace(TRACE_LINE, f"lengths: {{trace: {name}}}"))
-    assert line.startswith("s.yaml:7:5: workloads.0.lengths")
+    assert line.startswith("s.yaml:7:15: workloads.0.lengths.trace: ")
     assert words in line
+    assert "Errno" not in line
+
+
+def test_a_folder_and_a_device_are_no_traces(tmp_path):
+    (tmp_path / "d.csv").mkdir()
+    (line,) = mistakes(tmp_path, SCENARIO.replace(TRACE_LINE, "lengths: {trace: d.csv}"))
+    assert line.endswith("d.csv: is a folder; name a file")
+    (tmp_path / "endless.csv").symlink_to("/dev/zero")
+    (line,) = mistakes(tmp_path, SCENARIO.replace(TRACE_LINE, "lengths: {trace: endless.csv}"))
+    assert "endless.csv:1:1: a line of more than 1,000,000 characters" in line
 
 
 def test_a_trace_is_read_with_its_columns(tmp_path):
@@ -137,7 +161,7 @@ def test_a_trace_is_read_with_its_columns(tmp_path):
     law = resolved(tmp_path, SCENARIO.replace(TRACE_LINE, columns)).demands[0].lengths
     assert isinstance(law, JointLengths)
     assert law.prompt_low.tolist() == [5, 7]
-    assert law.output_low.tolist() == [1, 3]  # a served request has a token
+    assert law.output_low.tolist() == [3, 3]  # no token, no answer: it failed, and asked for one
 
 
 def test_a_histogram_file_beside_the_scenario_is_read(tmp_path):

@@ -54,7 +54,7 @@ def test_every_key_and_item_knows_its_place():
         ('a: "\\ud800"', "x:1:4: half a character (a lone surrogate); write it whole"),
         (
             "a: \x07",
-            "x:1:1: not YAML: unacceptable character #x0007: special characters are not allowed",
+            "x:1:4: not YAML: the character U+0007 must not stand in a file; remove it",
         ),
         ("a: " + "9" * 5000, "x:1:1: not YAML: Exceeds the limit"),
     ],
@@ -92,10 +92,10 @@ def test_a_byte_order_mark_is_no_content(tmp_path):
     assert read_source(path).data == {"a": 1}
 
 
-def test_utf16_is_refused_with_its_byte(tmp_path):
+def test_utf16_is_refused_with_a_mend(tmp_path):
     path = tmp_path / "wide.yaml"
     path.write_bytes("a: 1".encode("utf-16"))
-    with pytest.raises(InputError, match=r"wide.yaml:1:1: not UTF-8 text \(byte 0\)"):
+    with pytest.raises(InputError, match=r"wide.yaml:1:1: not UTF-8 text; save the file as UTF-8"):
         read_source(path)
 
 

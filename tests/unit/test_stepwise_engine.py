@@ -175,6 +175,20 @@ def test_the_budget_of_a_victim_taken_back_out_goes_to_those_behind_it():
     ]
 
 
+def test_equals_do_not_preempt_each_other_for_ever():
+    # 4 blocks, pieces of 2, no gate: 0..14 both; 14..28 both (2 blocks each); at 28 A wants a
+    # third: B, the later of two equals, goes. A: 28..40; B 40..52, 52..64, 64..76
+    outcome = serve(
+        [Job(0, 6, 1, priority=1), Job(0, 6, 1, priority=1)],
+        usable_blocks=4,
+        policy="priority",
+        long_prefill_token_threshold=2,
+        reserve_full_isl=False,
+    )
+    assert tokens(outcome) == [[40], [76]]
+    assert [record.preemptions for record in outcome.records] == [0, 1]
+
+
 def test_admission_follows_priority_then_arrival():
     jobs = [Job(0, 1, 1), Job(1, 1, 1, priority=1), Job(2, 1, 1), Job(3, 1, 1)]
     outcome = serve(jobs, max_num_seqs=1, policy="priority")

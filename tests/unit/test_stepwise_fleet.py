@@ -5,6 +5,8 @@ A step of n tokens lasts 10 + n ticks throughout.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.kernels.stepwise import (
@@ -121,6 +123,13 @@ def test_pull_waits_for_blocks_on_the_decode_side():
     assert [record.token_times for record in outcome.records] == [[41, 67], [52]]
     assert [(r.kv_start, r.kv_end) for r in outcome.records] == [(19, 30), (27, 38)]
     assert [record.preemptions for record in outcome.records] == [1, 0]
+
+
+def test_a_request_whose_kv_was_read_is_served_though_its_deadline_has_passed():
+    # P 0..11, queued at 12, read 12..17 (2 and 3), one token 17..28
+    late = replace(ENGINE, policy="deadline")
+    outcome = split([Job(0, 1, 1, deadline=15)], decode=late)
+    assert outcome.records[0].token_times == [28]
 
 
 @pytest.mark.parametrize(("prompt", "loaded_at_once"), [(8, False), (4, True)])

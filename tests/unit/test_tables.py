@@ -66,6 +66,31 @@ def test_no_line_is_wider_than_the_page():
     assert max(map(len, text(plan_table(wide)).splitlines())) <= 100
 
 
+def test_other_arrivals_and_other_times_are_told_with_their_numbers():
+    level = {"value": 0.8, "low": 0.79, "high": 0.81}
+    bursty = {"arrivals": "gamma, CV 3", "attainment": {"chat": level}, "ttft_p99_s": {"chat": 1.5}}
+    evidence = plan().evidence.model_dump() | {"arrival_sweep": [bursty]}
+    night = {
+        "id": "weekday 03:00",
+        "share": 0.25,
+        "workloads": [
+            {
+                "id": "chat",
+                "offered_rps": 4.0,
+                "goodput_rps": 3.2,
+                "attainment": level,
+                "promise": 0.95,
+                "verdict": "broken",
+            }
+        ],
+    }
+    quiet = {"id": "weekend", "share": 0.75, "workloads": []}
+    shown = words(text(plan_table(plan(evidence=evidence, periods=[night, quiet]))))
+    assert "gamma, CV 3 80.0 % (79.0–81.0), 1.50 s" in shown
+    assert "weekday 03:00 25.0 % 4.00 req/s: 80.0 % (79.0–81.0) broken" in shown
+    assert "weekend 75.0 % no load" in shown
+
+
 def test_an_unproven_or_unverified_plan_says_so():
     evidence = plan().evidence.model_copy(update={"verified": False}).model_dump()
     shown = words(text(plan_table(plan(status="feasible", evidence=evidence))))
@@ -81,7 +106,9 @@ def test_an_extrapolated_curve_is_shouted():
 def test_the_physical_reason_comes_before_the_remedy():
     lines = text(plan_table(infeasible())).splitlines()
     assert lines[0] == "Hand made: no fleet keeps every promise."
-    reason = next(i for i, line in enumerate(lines) if "ttft of chat: needs 218 ms" in line)
+    reason = next(
+        i for i, line in enumerate(lines) if "ttft of chat: has 200 ms, needs 218 ms" in line
+    )
     remedy = next(i for i, line in enumerate(lines) if "set workloads.chat.slo.ttft" in line)
     assert reason < remedy
 
@@ -144,7 +171,7 @@ def test_why_not_of_an_unknown_name_offers_the_nearest():
 
 def test_why_of_an_infeasible_plan_is_the_reason():
     shown = words(text(why_tables(explain_plan(infeasible()))))
-    assert shown.startswith("No fleet keeps every promise. ttft of chat: needs 218 ms")
+    assert shown.startswith("No fleet keeps every promise. ttft of chat: has 200 ms, needs 218 ms")
 
 
 def test_a_comparison_begins_with_the_verdict():

@@ -3,7 +3,8 @@
 // Every decoding sequence gains one token per step. A sequence that has g of o tokens when the
 // counter reads n therefore finishes when it reads n + o - g: a key that never changes, however
 // long the steps take. All keys lie within the longest output of each other, so a ring of
-// that many buckets holds them without collision of different keys.
+// that many buckets holds them without collision of different keys; it grows when a longer
+// output comes.
 #pragma once
 
 #include <vector>
@@ -30,15 +31,11 @@ class Calendar {
  public:
   static constexpr i32 kNone = -1;
 
-  Calendar(i64 seats, i64 longest_output) : next_(seats, kNone) {
-    i64 width = 64;
-    while (width < longest_output + 2) width *= 2;
-    first_.assign(width, kNone);
-    occupied_.assign(width / 64, 0);
-    mask_ = width - 1;
-  }
+  explicit Calendar(i64 seats) : next_(seats, kNone) { widen(64); }
 
-  void add(i64 key, i32 seat) {
+  // `key` and all keys in the calendar are above `now`.
+  void add(i64 key, i64 now, i32 seat) {
+    if (key - now > mask_) grow(key, now);
     const i64 bucket = key & mask_;
     next_[seat] = first_[bucket];
     first_[bucket] = seat;
@@ -80,6 +77,27 @@ class Calendar {
   }
 
  private:
+  void widen(i64 width) {
+    first_.assign(width, kNone);
+    occupied_.assign(width / 64, 0);
+    mask_ = width - 1;
+  }
+
+  void grow(i64 key, i64 now) {
+    const std::vector<i32> heads = first_;
+    i64 width = 2 * (mask_ + 1);
+    while (width <= key - now) width *= 2;
+    const i64 narrow = mask_;
+    widen(width);
+    for (i64 ahead = 1; ahead <= narrow; ++ahead) {
+      const i32 head = heads[(now + ahead) & narrow];
+      if (head == kNone) continue;
+      const i64 bucket = (now + ahead) & mask_;
+      first_[bucket] = head;
+      occupied_[bucket >> 6] |= u64{1} << (bucket & 63);
+    }
+  }
+
   void clear(i64 bucket) { occupied_[bucket >> 6] &= ~(u64{1} << (bucket & 63)); }
 
   std::vector<i32> first_;  // head of each bucket's list of seats

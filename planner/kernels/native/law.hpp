@@ -49,6 +49,18 @@ struct StepLaw {
            chunk_context_ps * prefill.context;
   }
 
+  // A chunk that has the step to itself.
+  i64 chunk_alone(i64 cached_before, i64 fresh) const {
+    return tokens_ps[fresh] + ((square_ps_2p15 * (fresh * (2 * cached_before + fresh))) >> 16) +
+           sequence_ps + chunk_context_ps * (cached_before + fresh);
+  }
+
+  // `steps` decode steps of one sequence alone, from a length of `cached` tokens.
+  i64 solo(i64 cached, i64 steps) const {
+    return steps * (tokens_ps[1] + sequence_ps) +
+           context_ps * (steps * cached + steps * (steps + 1) / 2);
+  }
+
   // `steps` decode steps in a row, of which the first costs `first`. Each step adds one token
   // of context per sequence, so their times are an arithmetic progression.
   i64 run(i64 first, i64 decoding, i64 steps) const {

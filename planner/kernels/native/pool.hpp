@@ -1,6 +1,7 @@
 // Identical replicas behind a router.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "replica.hpp"
@@ -14,58 +15,87 @@ class Pool {
  public:
   using Member = Replica<kBlockSize, Sink>;
 
-  Pool(const StepLaw& law, const Limits& limits, i64 longest_output, i64 replicas, Router router,
-       Sink* sink)
+  Pool(const StepLaw& law, const Limits& limits, i64 replicas, Router router, Sink* sink)
       : limits_(limits), router_(router), sink_(sink) {
     members_.reserve(replicas);
     for (i64 i = 0; i < replicas; ++i)
-      members_.emplace_back(law, limits, longest_output, static_cast<i32>(i), sink);
+      members_.emplace_back(law, limits, static_cast<i32>(i), sink);
   }
 
-  // Route and push one request; arrivals come in order of time.
-  void push(i64 now, const Request& request) {
-    push_to(router_ == Router::kRoundRobin ? next_in_turn() : least_outstanding(now), now, request);
+  // Route and push one request; requests come in order of arrival. `late`: all boundaries at
+  // its arrival are passed. False: rejected.
+  bool push(const Request& request, bool late = false) {
+    const bool by_turn = router_ == Router::kRoundRobin;
+    return push_to(by_turn ? next_in_turn() : least_outstanding(request.arrival), request,
+                   late);
   }
 
-  // Push whole arrays, then run to the end.
-  void run(i64 count, const i64* arrival, const i32* prompt, const i32* output) {
+  // Push requests first .. last - 1 of a list; `request(i)` is the i-th.
+  template <class List>
+  void push_all(i64 first, i64 last, const List& request) {
     if (router_ == Router::kRoundRobin) {
-      deal(count, arrival, prompt, output);
+      deal(first, last, request);
     } else {
-      for (i64 i = 0; i < count; ++i)
-        push(arrival[i], Request{static_cast<i32>(i), prompt[i], output[i]});
+      for (i64 i = first; i < last; ++i) push(request(i));
     }
-    for (Member& member : members_) member.advance(kNever);
+  }
+
+  // Pass every boundary before `until`.
+  void advance(i64 until) {
+    for (Member& member : members_) member.advance(until);
+  }
+
+  i64 next_boundary() const {  // kNever: all idle
+    i64 next = kNever;
+    for (const Member& member : members_) next = std::min(next, member.next_boundary());
+    return next;
+  }
+
+  i64 queued() const {  // waiting or preempted
+    i64 sum = 0;
+    for (const Member& member : members_) sum += member.queued();
+    return sum;
+  }
+
+  bool overflowed() const {
+    for (const Member& member : members_)
+      if (member.overflowed()) return true;
+    return false;
   }
 
   const std::vector<Member>& members() const { return members_; }
+  std::vector<Member>& members() { return members_; }
 
  private:
   // Round robin looks at no state, so the replicas' histories are independent and need not be
   // told in order of time. By hands of a few thousand requests, one replica after the other:
   // a replica's state, and the records of a hand, stay in the processor's cache.
-  void deal(i64 count, const i64* arrival, const i32* prompt, const i32* output) {
+  template <class List>
+  void deal(i64 first, i64 last, const List& request) {
     const i64 players = static_cast<i64>(members_.size());
     const i64 hand = players * std::max<i64>(1, kHand / players);
-    for (i64 first = 0; first < count; first += hand) {
-      const i64 last = std::min(count, first + hand);
-      for (i64 player = 0; player < players; ++player)
-        for (i64 i = first + player; i < last; i += players)
-          push_to(player, arrival[i], Request{static_cast<i32>(i), prompt[i], output[i]});
+    for (i64 from = first; from < last; from += hand) {
+      const i64 to = std::min(last, from + hand);
+      for (i64 k = 0; k < players; ++k) {
+        const i64 player = turn_ + k < players ? turn_ + k : turn_ + k - players;
+        for (i64 i = from + k; i < to; i += players) push_to(player, request(i), false);
+      }
+      turn_ = (turn_ + (to - from)) % players;
     }
   }
 
   // A request that could not even run alone would block the queue for ever. It takes its turn
   // of the router, which cannot know, and is rejected by the replica.
-  void push_to(i64 index, i64 now, const Request& request) {
+  bool push_to(i64 index, const Request& request, bool late) {
     Member& member = members_[index];
     const i64 tokens = i64{request.prompt} + request.output - 1;  // the last output is not cached
     if (tokens > limits_.kv_blocks * limits_.block_size) {
-      sink_->rejected(request.id);
-      return;
+      sink_->rejected(request);
+      return false;
     }
-    member.advance(now);
-    member.push(now, request);
+    member.advance(request.arrival);
+    member.push(request, late);
+    return true;
   }
 
   i64 next_in_turn() {
@@ -74,11 +104,12 @@ class Pool {
     return index;
   }
 
-  // Fewest requests in the system just before the boundaries at `now`; ties: lowest index.
+  // Fewest requests in the system once the steps that end at `now` are complete; ties: lowest
+  // index.
   i64 least_outstanding(i64 now) {
     i64 best = 0, fewest = kNever;
     for (i64 i = 0; i < static_cast<i64>(members_.size()); ++i) {
-      members_[i].advance(now);
+      members_[i].settle(now);
       const i64 outstanding = members_[i].outstanding();
       if (outstanding < fewest) {
         fewest = outstanding;

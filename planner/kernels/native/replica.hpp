@@ -15,22 +15,24 @@
 // seats stay taken and free blocks only fall. A request that comes while the window is open and
 // heads the queue cuts it at the first boundary at or after its arrival.
 //
-// Order of simultaneous events: requests that arrive at t are pushed (and routed) before the
-// boundary at t; at the boundary, finishes free their blocks, then the next step is
-// scheduled and sees all of them.
+// The same clocks split each request's time into stages (Sequence, stages_of): what a request
+// spends in a stage is a difference of two readings or a closed form, so skipping loses nothing.
+// Only the wait for blocks needs a clock of its own: it runs for the head of the queue, which
+// changes by admission alone.
+//
+// Order of simultaneous events: the steps that end at t are completed, then requests that
+// arrive at t are routed and queued, then the next step is scheduled and sees all of them. Only
+// a router that counts can tell, and settles for it; others push before the boundary at t.
 #pragma once
 
-#include <limits>
 #include <vector>
 
 #include "blocks.hpp"
 #include "calendar.hpp"
 #include "law.hpp"
+#include "sequence.hpp"
 
 namespace planner {
-
-constexpr i64 kNever = std::numeric_limits<i64>::max();
-constexpr i64 kLastTime = i64{1} << 62;  // 53 days; below it no sum of two times overflows
 
 struct Limits {
   i64 max_num_seqs;
@@ -41,73 +43,33 @@ struct Limits {
   i64 watermark_blocks;
 };
 
-struct Request {
-  i32 id, prompt, output;
-};
-
-// A request that has been admitted, and keeps its seat in memory until it finishes.
-struct Sequence {
-  Request request;
-  i32 generated;           // outputs so far; valid while not decoding
-  i64 offset;              // length - counter, constant while decoding
-  i64 finish_key;          // counter at its last token
-  i64 stall_mark;          // stall_clock_ when it began to decode
-  i64 decode_stall;
-  i64 first_scheduled, first_token;
-  i64 preempted_since;     // kNever unless it lost its blocks and has no new token yet
-  i64 preempted;
-  i32 preemptions;
-  i32 before, after;       // neighbours among the running, in order of admission
-};
-
-// First in, first out; grows, never shrinks.
-class WaitingQueue {
- public:
-  WaitingQueue() : ring_(64) {}
-  bool empty() const { return head_ == tail_; }
-  i64 size() const { return static_cast<i64>(tail_ - head_); }
-  const Request& front() const { return ring_[head_ & (ring_.size() - 1)]; }
-  void pop() { ++head_; }
-  void push(const Request& request) {
-    if (tail_ - head_ == ring_.size()) {
-      std::vector<Request> wider(ring_.size() * 2);
-      const u64 narrow = ring_.size() - 1, wide = wider.size() - 1;
-      for (u64 i = head_; i < tail_; ++i) wider[i & wide] = ring_[i & narrow];
-      ring_.swap(wider);
-    }
-    ring_[tail_++ & (ring_.size() - 1)] = request;
-  }
-
- private:
-  std::vector<Request> ring_;
-  u64 head_ = 0, tail_ = 0;
-};
-
 struct Totals {
   i64 steps = 0, events = 0, busy = 0, peak_blocks = 0;
 };
 
-// Sink: void finished(const Sequence&, i64 time, i32 replica).
+// Sink: void finished(const Sequence&, i64 time, i32 replica); void rejected(const Request&).
 template <int kBlockSize, class Sink>
 class Replica {
  public:
-  Replica(const StepLaw& law, const Limits& limits, i64 longest_output, i32 index, Sink* sink)
+  Replica(const StepLaw& law, const Limits& limits, i32 index, Sink* sink)
       : law_(law), limits_(limits), index_(index), sink_(sink), seats_(limits.max_num_seqs),
-        calendar_(limits.max_num_seqs, longest_output), blocks_(limits.block_size) {
+        calendar_(limits.max_num_seqs), blocks_(limits.block_size) {
     for (i64 seat = limits.max_num_seqs; seat > 0;) free_seats_.push_back(static_cast<i32>(--seat));
   }
 
-  // Take a request that arrives at `now`. All boundaries before `now` are done already, and
-  // the request fits an empty replica.
-  void push(i64 now, const Request& request) {
+  // Take a request. All boundaries before its arrival are done already, none after it, and it
+  // fits an empty replica. `late`: it comes behind the boundary at its arrival, so that one
+  // inside a window is not for it.
+  void push(const Request& request, bool late) {
     if (overflowed_) return;
+    const i64 now = request.arrival;
     const bool heads_queue = waiting_.empty() && preempted_.empty();
     waiting_.push(request);
     if (boundary_ == kNever) {  // idle: wake up, without a step to complete
       start_ = boundary_ = now;
       steps_ = 0;
     } else if (steps_ > 1 && heads_queue) {
-      cut_window(now, request);
+      cut_window(now + late, request);
     }
   }
 
@@ -119,9 +81,46 @@ class Replica {
     }
   }
 
+  // Pass every step boundary before `now`, and complete a step that ends then: the next one is
+  // scheduled when time passes `now`, and sees whoever comes until then.
+  void settle(i64 now) {
+    while (boundary_ <= now) {
+      complete();
+      if (boundary_ == now) {
+        steps_ = 0;
+        return;
+      }
+      schedule();
+    }
+  }
+
+  // Count time from a later zero. False if someone then came too long ago for 64 bits.
+  bool shift(i64 by) {
+    if (boundary_ != kNever) {
+      start_ -= by;
+      boundary_ -= by;
+    }
+    if (blocked_since_ != kNever) blocked_since_ -= by;
+    i64 oldest = 0;
+    for (i32 seat = last_running_; seat != kNone; seat = seats_[seat].before)
+      oldest = std::min(oldest, shift(seats_[seat], by));
+    for (const i32 seat : preempted_) oldest = std::min(oldest, shift(seats_[seat], by));
+    waiting_.shift(by);
+    if (!waiting_.empty()) oldest = std::min(oldest, waiting_.front().arrival);
+    return oldest >= -kLastTime;
+  }
+
+  // Busy time since the last call: a sum that outgrows 64 bits has to be kept elsewhere.
+  i64 take_busy() {
+    const i64 busy = totals_.busy;
+    totals_.busy = 0;
+    return busy;
+  }
+
   i64 next_boundary() const { return boundary_; }  // kNever: idle
+  i64 queued() const { return static_cast<i64>(preempted_.size()) + waiting_.size(); }
   i64 outstanding() const {
-    return running_ + static_cast<i64>(preempted_.size()) + waiting_.size();
+    return running_ + queued();
   }
   const Totals& totals() const { return totals_; }
   bool overflowed() const { return overflowed_; }  // the clock ran out: it stands still for good
@@ -166,14 +165,14 @@ class Replica {
     ++decoding_;
     context_ += length;
     blocks_.join(it.offset);
-    calendar_.add(it.finish_key, seat);
+    calendar_.add(it.finish_key, counter_, seat);
   }
 
   void stop_decoding(Sequence& it) {
     --decoding_;
     context_ -= it.offset + counter_;
     blocks_.leave(it.offset);
-    it.decode_stall += stall_clock_ - it.stall_mark;
+    it.decode_stall += static_cast<i64>(stall_clock_ - it.stall_mark);
   }
 
   void finish(i32 seat) {
@@ -191,7 +190,11 @@ class Replica {
     totals_.busy += boundary_ - start_;
     counter_ += steps_;
     context_ += steps_ * decoding_;
-    stall_clock_ += prefill_time_;
+    stall_clock_ += static_cast<u64>(prefill_time_);
+    if (blocked_since_ != kNever) {
+      head_block_wait_ += boundary_ - blocked_since_;
+      blocked_since_ = kNever;
+    }
     note_peak();
     if (decoding_) {
       for (i32 seat = calendar_.take(counter_); seat != kNone;) {
@@ -210,10 +213,16 @@ class Replica {
   void emit_after_prefill(i32 seat) {
     Sequence& it = seats_[seat];
     const i64 computed = i64{it.request.prompt} + it.generated;
-    if (++it.generated == 1) it.first_token = boundary_;
+    const bool first = ++it.generated == 1;
+    if (first) it.first_token = boundary_;
     if (it.preempted_since != kNever) {
       it.preempted += boundary_ - it.preempted_since;
       it.preempted_since = kNever;
+      if (first) {
+        it.preempted_early = it.preempted;
+      } else {
+        it.solo_lost += law_.solo(computed - 1, 1);
+      }
     }
     if (it.generated == it.request.output) {
       finish(seat);
@@ -287,8 +296,7 @@ class Replica {
       return false;
     }
     prefill_blocks_ = blocks;
-    prefill_.add(partial_computed_, chunk);
-    budget_ -= chunk;
+    add_chunk(seats_[seat], partial_computed_, chunk);
     if (partial_computed_ + chunk == target) {
       prefilled_.push_back(seat);
       partial_ = kNone;
@@ -297,6 +305,12 @@ class Replica {
       partial_chunk_ = chunk;
     }
     return true;
+  }
+
+  void add_chunk(Sequence& it, i64 cached_before, i64 fresh) {
+    prefill_.add(cached_before, fresh);
+    budget_ -= fresh;
+    if (it.preempted_since == kNever) it.prefill_own += law_.chunk_alone(cached_before, fresh);
   }
 
   // Blocks that must be free before a sequence of `target` tokens may enter.
@@ -314,7 +328,10 @@ class Replica {
       const i64 target = resumed ? i64{seats_[seat].request.prompt} + seats_[seat].generated
                                  : i64{waiting_.front().prompt};
       const i64 chunk = std::min(target, budget_);
-      if (!fits(prefill_blocks_ + admission_blocks(target, chunk))) return;
+      if (!fits(prefill_blocks_ + admission_blocks(target, chunk))) {
+        if (!resumed) blocked_since_ = start_;
+        return;
+      }
       if (resumed) {
         preempted_.pop_back();
       } else {
@@ -322,8 +339,7 @@ class Replica {
       }
       append_running(seat);
       prefill_blocks_ += chunk_blocks(chunk);
-      prefill_.add(0, chunk);
-      budget_ -= chunk;
+      add_chunk(seats_[seat], 0, chunk);
       if (chunk < target) {
         partial_ = seat;
         partial_computed_ = 0;
@@ -343,8 +359,13 @@ class Replica {
     it.generated = 0;
     it.decode_stall = 0;
     it.first_scheduled = start_;
+    it.block_wait = head_block_wait_;
+    head_block_wait_ = 0;
+    it.prefill_own = 0;
     it.preempted_since = kNever;
     it.preempted = 0;
+    it.preempted_early = 0;
+    it.solo_lost = 0;
     it.preemptions = 0;
     return seat;
   }
@@ -382,16 +403,28 @@ class Replica {
     return 1 + blocks_.steps_within(limits_.kv_blocks, steps - 1);
   }
 
+  // Where the newcomer can enter for certain not, for lack of blocks, the window stays whole,
+  // and its wait for blocks begins with the step that would have been its first.
   void cut_window(i64 now, const Request& request) {
     if (running_ == limits_.max_num_seqs) return;
     const i64 budget = limits_.max_num_batched_tokens - decoding_;
     const i64 needed = admission_blocks(request.prompt, std::min<i64>(request.prompt, budget));
-    if (blocks_.size() * (limits_.kv_blocks - needed) < context_) return;  // cannot fit in here
     const i64 steps = law_.steps_to_cover(now - start_, first_step_, decoding_, steps_);
-    if (steps < steps_) {
+    const i64 looked_at = start_ + law_.run(first_step_, decoding_, steps);
+    if (blocks_.size() * (limits_.kv_blocks - needed) < context_) {
+      blocked_since_ = looked_at;
+    } else {
       steps_ = steps;
-      boundary_ = start_ + law_.run(first_step_, decoding_, steps);
+      boundary_ = looked_at;
     }
+  }
+
+  static i64 shift(Sequence& it, i64 by) {
+    it.request.arrival -= by;
+    it.first_scheduled -= by;
+    if (it.generated > 0) it.first_token -= by;
+    if (it.preempted_since != kNever) it.preempted_since -= by;
+    return it.request.arrival;
   }
 
   const StepLaw law_;
@@ -412,7 +445,10 @@ class Replica {
   i64 context_ = 0;      // sum of their lengths, the tokens in the KV cache
   i64 running_ = 0;      // decoding, partial or prefilled
   i32 last_running_ = kNone;
-  i64 stall_clock_ = 0;  // time that prefill has added to steps so far
+  u64 stall_clock_ = 0;  // time that prefill has added to steps so far; may wrap: only
+                         // differences count
+  i64 head_block_wait_ = 0;       // so far, of the head of the waiting
+  i64 blocked_since_ = kNever;    // it is refused for lack of blocks since then
 
   i32 partial_ = kNone;        // the sequence whose prefill takes several steps
   i64 partial_computed_ = 0;   // its tokens in the KV cache

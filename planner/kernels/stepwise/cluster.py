@@ -48,15 +48,10 @@ class Cluster:
         engine = self.engines[index]
         if self.ledger:
             self.ledger.completed(engine.in_flight[0], engine.law)
-        step, finished = engine.complete()
         self.touched.add(index)
-        ended = set(map(id, finished))
-        for item in step.items:
-            request = item.request
-            if not item.samples or not (request.in_system or id(request) in ended):
-                continue
+        for request in engine.complete():
             self.sampled(request, index, now)
-            if id(request) in ended:
+            if not request.in_system:
                 self.ended(request, index, now)
 
     def sampled(self, request: Request, index: int, now: int) -> None:

@@ -107,28 +107,29 @@ class Engine:
         self.steps += 1
         return step, plan
 
-    def complete(self) -> tuple[Step, list[Request]]:
-        """Apply the outputs of the oldest step; return it and the requests that end with it.
+    def complete(self) -> list[Request]:
+        """Apply the outputs of the oldest step; return the requests with a new token.
 
-        Their slots are free from now on; their blocks until the caller releases them are not.
+        The slots of those that end with it are free from now on; their blocks are not until
+        the caller releases them.
         """
-        step = self.in_flight.popleft()
         self._stalled = False
-        finished = []
-        for item in step.items:
+        options, sampled = self.options, []
+        for item in self.in_flight.popleft().items:
             request = item.request
             request.flying -= 1
             if not (item.samples and request.in_system):
                 continue
-            request.unseen -= self.options.async_scheduling
+            sampled.append(request)
+            request.unseen -= options.async_scheduling
             request.outputs += 1
             if request.outputs >= request.target:
                 request.in_system = False
                 self._take_out(request)
-                finished.append(request)
-            elif request.blocks:  # a block filled by tokens that were unseen till now
+            elif options.prefix_caching and request.blocks:
+                # a block may have been filled by tokens that were unseen till now
                 self.state.pool.name(request, request.computed - request.unseen)
-        return step, finished
+        return sampled
 
     def stretch(self, end: int) -> Step:
         """Let the step just scheduled end at ``end`` instead, not earlier; return it."""
@@ -149,11 +150,10 @@ class Engine:
 
     def _run(self, plan: StepPlan, now: int) -> tuple[int, int]:
         """Place a step on the stages, each of which takes an equal share; return start, end."""
-        work = StepWork()
+        decodes = [item.before + 1 for item in plan.items if item.decode]
+        work = StepWork(len(decodes), len(decodes), sum(decodes))
         for item in plan.items:
-            if item.decode:
-                work.add_decode(item.before)
-            else:
+            if not item.decode:
                 work.add_chunk(item.new, item.before)
         stages = self._stage_free
         share = ceil_div(self.law.ticks(work), len(stages))

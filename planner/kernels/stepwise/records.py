@@ -57,11 +57,12 @@ class Record:
 
     def add_token(self, now: int) -> None:
         """Note that the next token reached the client at ``now``."""
-        if self.token_times:
-            self.max_token_gap = max(self.max_token_gap, now - self.token_times[-1])
-        else:
+        times = self.token_times
+        if not times:
             self.first_token = now
-        self.token_times.append(now)
+        elif now - times[-1] > self.max_token_gap:
+            self.max_token_gap = now - times[-1]
+        times.append(now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def schedule(state: EngineState, now: int) -> StepPlan:
 
 def _running_pass(state: EngineState, plan: StepPlan) -> int:
     """Serve running requests in order of admission; return the budget left."""
-    budget = state.options.max_num_batched_tokens
+    pool, budget = state.pool, state.options.max_num_batched_tokens
     index = 0
     while index < len(state.running) and budget > 0:
         request = state.running[index]
@@ -34,17 +34,19 @@ def _running_pass(state: EngineState, plan: StepPlan) -> int:
         if new == 0:  # all its tokens are in flight: skipped, not a stop
             index += 1
             continue
-        while state.pool.needed(request, request.computed + new, []) > state.pool.free:
-            victim = _victim(state)
-            taken_back = [item for item in plan.items if item.request is victim]
-            if taken_back:  # only under a policy of ranks: it stood before this request
-                plan.items.remove(taken_back[0])
-                budget += taken_back[0].new
-                index -= 1
-            state.preempt(plan, victim)
-            if victim is request:
-                return budget
-        state.pool.take(request, request.computed + new, [])
+        after = request.computed + new
+        if after > request.blocks * pool.block_size:
+            while pool.needed(request, after, []) > pool.free:
+                victim = _victim(state)
+                taken_back = [item for item in plan.items if item.request is victim]
+                if taken_back:  # only under a policy of ranks: it stood before this request
+                    plan.items.remove(taken_back[0])
+                    budget += taken_back[0].new
+                    index -= 1
+                state.preempt(plan, victim)
+                if victim is request:
+                    return budget
+            pool.take(request, after, [])
         state.give(plan, request, new)
         budget -= new
         index += 1
@@ -58,11 +60,15 @@ def _piece(state: EngineState, missing: int) -> int:
 
 
 def _victim(state: EngineState) -> Request:
-    """Choose whom to preempt: the last admitted, or the least important (first of equals)."""
+    """Choose whom to preempt: the last admitted, or the least important.
+
+    Equals go by rank: were the first of them preempted, equals could take turns for ever, each
+    losing its blocks before it is done. Real clocks do not tie, simulated ones do.
+    """
     policy = state.options.policy
     if policy == "fcfs":
         return state.running[-1]
-    return max(state.running, key=lambda request: importance(request, policy))
+    return max(state.running, key=lambda r: (*importance(r, policy), r.rank))
 
 
 def _waiting_pass(state: EngineState, plan: StepPlan, budget: int, now: int) -> None:
@@ -94,7 +100,7 @@ def _next(state: EngineState) -> Request | None:
 
 def _is_hopeless(state: EngineState, request: Request, now: int) -> bool:
     """Tell whether even an empty engine would miss the first-token deadline from now."""
-    fresh = not (request.outputs or request.computed or request.remote)
+    fresh = not (request.outputs or request.computed or request.remote or request.loaded)
     deadline = request.job.deadline
     if state.options.policy != "deadline" or deadline is None or not fresh:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.kernels.stepwise.blocks import BlockPool, CachingPool
 from planner.kernels.stepwise.waiting import WaitingQueue
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from planner.kernels.stepwise.request import Request
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduled:
+class Scheduled(NamedTuple):
     """A request's part of one step.
 
     Attributes:
@@ -86,11 +85,11 @@ class EngineState:
 
         Full blocks can be hit from here on, even within this step.
         """
-        after = request.computed + new
-        self.pool.name(request, min(after, request.tokens))
-        plan.items.append(
-            Scheduled(request, new, request.computed, request.decoding, new == request.missing)
-        )
+        before = request.computed
+        if self.options.prefix_caching:
+            self.pool.name(request, min(before + new, request.tokens))
+        samples = new == request.missing
+        plan.items.append(Scheduled(request, new, before, request.decoding, samples))
 
     def preempt(self, plan: StepPlan, request: Request) -> None:
         """Send a running request back to wait: blocks freed, outputs kept, all recomputed."""

@@ -1,0 +1,140 @@
+"""Clients that hold a number of requests in flight, as benchmark tools do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planner.kernels import compiled, plain_clients
+from planner.kernels.pool import ROUTERS, check_limits, check_magnitude, check_traffic
+from planner.kernels.records import LAST_PS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from planner.kernels.pool import Router
+    from planner.kernels.records import ClientRecords, Law, Limits
+
+
+def simulate_closed_loop(
+    law: Law,
+    limits: Limits,
+    prompt_tokens: NDArray[np.int32],
+    output_tokens: NDArray[np.int32],
+    *,
+    clients: int,
+    think_ps: NDArray[np.int64] | int = 0,
+    ramp_ps: int = 0,
+    replicas: int = 1,
+    router: Router = "round_robin",
+    stages: bool = False,
+) -> ClientRecords:
+    """Serve a list of requests to clients that each send the next when their last is finished.
+
+    That is what a benchmark tool with a concurrency of ``clients`` and no rate does: one list, a
+    semaphore, everything ready at 0. A request that the finish of another releases at t
+    comes behind all step boundaries at t: the engine has scheduled its next step before the
+    client has the answer, so the step after that is the first to see the newcomer, unless the
+    replica is idle. A rejected request comes back to its client at once.
+
+    Args:
+        law: Time of a step.
+        limits: Limits of each replica.
+        prompt_tokens: In the order of sending; shape ``(n,)``, int32, >= 1.
+        output_tokens: Shape ``(n,)``, int32, >= 1.
+        clients: Requests in flight at most, >= 1.
+        think_ps: From the finish of request i to the client's next sending, >= 0; a number, or
+            int64 of shape ``(n,)``. Also the way to give the network and the client their time.
+        ramp_ps: Client c of C starts at ``ramp_ps * c // C``; 0: all at once.
+        replicas: Number of replicas, >= 1.
+        router: How requests are shared out, in order of sending.
+        stages: Record all stages of each request.
+
+    Returns:
+        One record per request, and when it was sent.
+
+    Raises:
+        ValueError: Arrays of wrong type or shape, or numbers out of range.
+        OverflowError: Simulated time passed 53 days.
+    """
+    if not 0 <= ramp_ps < LAST_PS:
+        raise ValueError("ramp_ps: must be from 0 to 2**62")
+    if not 1 <= clients <= 2**30:
+        raise ValueError("clients: must be from 1 to 2**30")
+    ready = np.zeros(len(prompt_tokens), np.int64)
+    starts = [ramp_ps * c // clients for c in range(min(clients, len(prompt_tokens)))]
+    traffic = (ready, prompt_tokens, output_tokens)
+    permits = np.array(starts, np.int64)
+    return _run(law, limits, traffic, permits, think_ps, replicas, router, stages)
+
+
+def simulate_capped(
+    law: Law,
+    limits: Limits,
+    arrival_ps: NDArray[np.int64],
+    prompt_tokens: NDArray[np.int32],
+    output_tokens: NDArray[np.int32],
+    *,
+    clients: int,
+    replicas: int = 1,
+    router: Router = "round_robin",
+    stages: bool = False,
+) -> ClientRecords:
+    """Serve requests that come at given times, of which a cap lets only so many be in flight.
+
+    A request is sent when it has come and one of ``clients`` permits is free, first come first
+    served. Its latencies count from the sending, as tools with both a rate and a concurrency
+    count them: the wait for a permit, ``sent_ps - arrival_ps``, is in none of them.
+
+    Args:
+        law: Time of a step.
+        limits: Limits of each replica.
+        arrival_ps: When each request comes to the client, ascending, >= 0. Shape ``(n,)``, ps.
+        prompt_tokens: Shape ``(n,)``, int32, >= 1.
+        output_tokens: Shape ``(n,)``, int32, >= 1.
+        clients: Requests in flight at most, >= 1.
+        replicas: Number of replicas, >= 1.
+        router: How requests are shared out, in order of sending.
+        stages: Record all stages of each request.
+
+    Returns:
+        One record per request, and when it was sent.
+
+    Raises:
+        ValueError: Arrays of wrong type, shape or order, or numbers out of range.
+        OverflowError: Simulated time passed 53 days.
+    """
+    if not 1 <= clients <= 2**30:
+        raise ValueError("clients: must be from 1 to 2**30")
+    permits = np.zeros(min(clients, len(prompt_tokens)), np.int64)
+    traffic = (arrival_ps, prompt_tokens, output_tokens)
+    return _run(law, limits, traffic, permits, 0, replicas, router, stages)
+
+
+def _run(
+    law: Law,
+    limits: Limits,
+    traffic: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+    permits: NDArray[np.int64],
+    think_ps: NDArray[np.int64] | int,
+    replicas: int,
+    router: Router,
+    stages: bool,
+) -> ClientRecords:
+    check_limits(law, limits, replicas, router)
+    check_traffic(*traffic)
+    arrival = np.ascontiguousarray(traffic[0])
+    prompt, output = np.ascontiguousarray(traffic[1]), np.ascontiguousarray(traffic[2])
+    n = len(arrival)
+    if n:
+        check_magnitude(law, limits, int(prompt.max()), int(output.max()))
+    think = np.ascontiguousarray(np.broadcast_to(think_ps, (n,)))
+    if think.dtype != np.int64:
+        raise ValueError("think_ps: expected whole ps, one number or one row of int64")
+    if n and (think.min() < 0 or think.max() >= LAST_PS):
+        raise ValueError("think_ps: must be from 0 to 2**62")
+    run = compiled.run_clients if compiled.COMPILED else plain_clients.run_clients
+    law = law._replace(tokens_ps=np.ascontiguousarray(law.tokens_ps))
+    code = ROUTERS[router]
+    return run(law, limits, arrival, prompt, output, think, permits, replicas, code, stages=stages)

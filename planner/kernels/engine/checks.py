@@ -1,0 +1,120 @@
+"""What a fleet and its traffic must fulfil before anything is simulated."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from planner.kernels.engine.records import NEVER
+from planner.kernels.stepwise.options import Colocated
+
+if TYPE_CHECKING:
+    from planner.kernels.engine.records import Traffic
+    from planner.kernels.stepwise.law import StepLaw
+    from planner.kernels.stepwise.options import Disaggregated, EngineOptions, RouterOptions
+
+_MOST: Final = 2**30
+
+
+def check(traffic: Traffic, setup: Colocated | Disaggregated) -> None:
+    """Refuse what makes no sense.
+
+    Raises:
+        ValueError: Arrays of wrong type, shape or order, numbers out of range, or options that
+            do not go together; the message begins with what is wrong.
+    """
+    _check_traffic(traffic)
+    if isinstance(setup, Colocated):
+        sides = [(setup.engine, setup.law, setup.router, setup.replicas)]
+        lock_step = setup.lock_step and setup.engine.depth > 1
+        _check(not lock_step, "lock_step: needs one step in flight: no async_scheduling, no PP")
+    else:
+        sides = [
+            (setup.prefill, setup.prefill_law, setup.prefill_router, setup.n_prefill),
+            (setup.decode, setup.decode_law, setup.decode_router, setup.n_decode),
+        ]
+        _check(setup.decode.kind == "v1", "decode: only an engine of kind v1 can receive KV")
+        link = setup.link
+        _check(min(setup.hop, link.ticks_per_token, link.latency) >= 0, "link: must not be < 0")
+    for options, law, router, replicas in sides:
+        _check(replicas >= 1, "replicas: must be at least 1")
+        _check_options(options)
+        _check_law(law)
+        _check_router(router, replicas)
+
+
+def _check(holds: bool | np.bool_, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
+
+
+def _check_traffic(traffic: Traffic) -> None:
+    n = len(traffic.arrival)
+    wide = ("arrival", "deadline", "prefix_start")
+    for name, array in traffic._asdict().items():
+        if array is None:
+            continue
+        dtype = np.int64 if name in wide else np.int32
+        good = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == dtype
+        _check(good, f"{name}: expected one row of {dtype.__name__}")
+        length = n + 1 if name == "prefix_start" else n
+        _check(len(array) == length or name == "prefix_name", f"{name}: expected {length} entries")
+    _check(
+        (traffic.prefix_start is None) == (traffic.prefix_name is None), "prefix: one is missing"
+    )
+    _check(n <= _MOST, "arrival: at most 2**30 requests")
+    if n == 0:
+        return
+    _check((traffic.arrival[1:] >= traffic.arrival[:-1]).all(), "arrival: must ascend")
+    _check(traffic.arrival[0] >= 0, "arrival: must not be negative")
+    _check(traffic.prompt.min() >= 1, "prompt: must be at least 1")
+    _check(traffic.output.min() >= 1, "output: must be at least 1")
+    _check_optional(traffic)
+
+
+def _check_optional(traffic: Traffic) -> None:
+    limit, group, deadline = traffic.limit, traffic.group, traffic.deadline
+    _check(limit is None or (limit >= traffic.output).all(), "limit: must not be below output")
+    _check(group is None or group.min() >= 0, "group: must not be negative")
+    late = deadline is None or (deadline.min() >= 0 and deadline.max() <= NEVER)
+    _check(late, "deadline: must be from 0 to 2**62")
+    starts, names = traffic.prefix_start, traffic.prefix_name
+    if starts is None or names is None:
+        return
+    ends = starts[0] == 0 and starts[-1] == len(names)
+    _check(ends and (starts[1:] >= starts[:-1]).all(), "prefix_start: must go from 0 to the end")
+    if len(names):
+        _check(names.min() >= 0 and names.max() < _MOST, "prefix_name: must be from 0 to 2**30")
+
+
+def _check_options(options: EngineOptions) -> None:
+    for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "pp_degree"):
+        _check(getattr(options, name) >= 1, f"{name}: must be at least 1")
+    for name in ("long_prefill_token_threshold", "watermark_blocks"):
+        _check(getattr(options, name) >= 0, f"{name}: must not be negative")
+    usable = options.usable_blocks
+    _check(usable is None or usable >= 0, "usable_blocks: must not be negative")
+    if options.kind != "v1":
+        for name in ("prefix_caching", "async_scheduling"):
+            _check(not getattr(options, name), f"{name}: is an option of kind v1")
+        _check(options.pp_degree == 1, "pp_degree: is an option of kind v1")
+
+
+def _check_law(law: StepLaw) -> None:
+    n = [knot[0] for knot in law.knots]
+    _check(len(n) >= 1 and n[0] >= 0, "law: needs knots from n = 0 on")
+    _check(all(a < b for a, b in itertools.pairwise(n)), "law: the n of knots must ascend")
+    _check(law.shift >= 0, "law: shift must not be negative")
+
+
+def _check_router(router: RouterOptions, replicas: int) -> None:
+    if router.route not in ("by_length", "by_class"):
+        return
+    groups = router.groups
+    _check(bool(groups) and all(groups), f"router {router.route}: needs groups, none of them empty")
+    inside = all(0 <= index < replicas for group in groups for index in group)
+    _check(inside, "router: groups name a replica that does not exist")
+    edges = router.boundaries
+    _check(list(edges) == sorted(edges), "router: boundaries must ascend")

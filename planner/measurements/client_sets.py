@@ -1,0 +1,311 @@
+"""ServeGen client sets: who sends how many requests when, how burstily, and of which lengths.
+
+A set is a folder, or the ``.tar.gz`` of one, with two files a client: ``chunk-N-trace.csv`` holds
+rate and spread of the gaps by window of time, ``chunk-N-dataset.json`` the distributions of
+lengths by longer windows, as text that looks like a Python dictionary.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+import math
+import re
+import tarfile
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from planner.errors import InputError, nearest
+from planner.measurements.request_trace import RequestTrace
+from planner.measurements.traces import LONGEST_TOKENS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_MEMBER: Final = re.compile(
+    r"^(?:(?P<folder>.*)/)?chunk-(?P<n>\d{1,6})-(?P<kind>trace\.csv|dataset\.json)$"
+)
+
+MOST_BYTES: Final = 2**30
+"""All files of a set together, unpacked."""
+MOST_TEXT: Final = 2**24
+"""Longest text of one distribution."""
+MOST_SAMPLED: Final = 20_000_000
+LEAST_SHAPE: Final = 0.02
+LEAST_CV: Final = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWeights:
+    """A distribution of lengths: tokens and their weights, shape ``(m,)`` each."""
+
+    tokens: NDArray[np.int64]
+    weight: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class LengthWindow:
+    """Lengths from a time on; prompt and output are known by their marginals only."""
+
+    start_s: float
+    prompt: TokenWeights
+    output: TokenWeights
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOfSet:
+    """One client; arrays by window, shape ``(k,)``."""
+
+    name: str
+    start_s: Floats
+    rate_rps: Floats
+    cv: Floats
+    weibull_shape: Floats
+    """Shape of the gaps' Weibull distribution; 0 where they are gamma, with the CV above."""
+    lengths: tuple[LengthWindow, ...]
+    """None where the set has rates only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSet:
+    """All clients of one workload."""
+
+    name: str
+    clients: tuple[ClientOfSet, ...]
+    window_s: float
+
+    def total_rate(self) -> tuple[Floats, Floats]:
+        """Return the starts of all windows, in seconds, and the total rate in each."""
+        starts = np.unique(np.concatenate([c.start_s for c in self.clients]))
+        rate = np.zeros(starts.size)
+        for client in self.clients:
+            rate[np.searchsorted(starts, client.start_s)] += client.rate_rps
+        return starts, rate
+
+    def weighted_cv(self) -> float:
+        """Return the clients' CV of gaps, weighted by the requests of each window."""
+        rate = np.concatenate([c.rate_rps for c in self.clients])
+        cv = np.concatenate([c.cv for c in self.clients])
+        return float((rate * cv).sum() / rate.sum())
+
+
+def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
+    """Read one client set.
+
+    Args:
+        path: A ``.tar.gz``, or a folder.
+        folder: Which set, where the archive holds several.
+
+    Raises:
+        InputError: It cannot be read, holds no such set, or a file of it makes no sense.
+    """
+    by_folder: dict[str, dict[int, dict[str, bytes]]] = {}
+    for name, data in _members(path):
+        found = _MEMBER.match(name)
+        if found is not None:
+            files = by_folder.setdefault(found["folder"] or "", {})
+            files.setdefault(int(found["n"]), {})[found["kind"]] = data
+    if not by_folder:
+        raise InputError(f"{path}: there are no chunk-N-trace.csv in it; is it a client set?")
+    if folder is None and len(by_folder) > 1:
+        raise InputError(
+            f"{path}: holds several sets; name one as {path.name}#FOLDER: {', '.join(by_folder)}"
+        )
+    chosen = next(iter(by_folder)) if folder is None else folder.strip("/")
+    if chosen not in by_folder:
+        raise InputError(f"{path}: there is no set {chosen!r}; {nearest(chosen, by_folder)}")
+    clients = [
+        _client(path, number, files)
+        for number, files in sorted(by_folder[chosen].items())
+        if "trace.csv" in files
+    ]
+    if not clients or not sum(float(c.rate_rps.sum()) for c in clients) > 0:
+        raise InputError(f"{path}: no client of {chosen or path.name} sends anything")
+    starts = np.unique(np.concatenate([c.start_s for c in clients]))
+    window = float(np.diff(starts).min()) if starts.size > 1 else 600.0
+    return ClientSet(chosen, tuple(clients), window)
+
+
+def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    total = 0
+    try:
+        if path.is_dir():
+            for file in sorted(path.glob("chunk-*")):
+                total += file.stat().st_size
+                _bounded(path, total)
+                yield file.name, file.read_bytes()
+            return
+        with tarfile.open(path, "r:*") as archive:
+            for member in archive:
+                if not member.isfile() or _MEMBER.match(member.name) is None:
+                    continue
+                total += member.size
+                _bounded(path, total)
+                data = archive.extractfile(member)
+                yield member.name, data.read() if data else b""
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+
+
+def _bounded(path: Path, total: int) -> None:
+    if total > MOST_BYTES:
+        raise InputError(f"{path}: more than {MOST_BYTES >> 20} MiB unpacked; take fewer clients")
+
+
+def _client(path: Path, number: int, files: dict[str, bytes]) -> ClientOfSet:
+    name = f"chunk-{number}"
+    try:
+        rows = [_window(row) for row in csv.reader(io.StringIO(files["trace.csv"].decode("utf-8")))]
+        starts, rates, cvs, shapes = (np.array(x) for x in zip(*rows, strict=True))
+        lengths = _length_windows(files["dataset.json"]) if "dataset.json" in files else ()
+    except (ValueError, TypeError, IndexError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: {name}: makes no sense: {error}") from error
+    return ClientOfSet(name, starts, rates, cvs, shapes, lengths)
+
+
+def _window(row: list[str]) -> tuple[float, float, float, float]:
+    """Read start, rate, CV of the gaps, and their Weibull shape (0 if they are gamma)."""
+    start, rate, cv = (float(x) for x in row[:3])
+    shape = float(row[4]) if row[3] == "Weibull" else 0.0
+    if not (math.isfinite(start) and 0 <= rate < 1e9 and 0 <= cv < 1e6):
+        raise ValueError(f"a window of {row[:3]}")
+    if not (shape == 0 or LEAST_SHAPE <= shape < 1e6):
+        raise ValueError(f"a Weibull shape of {row[4]}")
+    return start, rate, cv, shape
+
+
+def _length_windows(data: bytes) -> tuple[LengthWindow, ...]:
+    windows = []
+    document = json.loads(data)
+    if not isinstance(document, dict):
+        raise TypeError("lengths are no object of windows")
+    for start, window in document.items():
+        prompt = _weights(window.get("input_tokens"))
+        output = _weights(window.get("output_tokens"))
+        if prompt is not None and output is not None:
+            windows.append(LengthWindow(float(start), prompt, output))
+    return tuple(sorted(windows, key=lambda w: w.start_s))
+
+
+def _weights(text: Any) -> TokenWeights | None:
+    """Read a distribution that is written as a Python dictionary; never run it.
+
+    Returns:
+        None where it is empty.
+    """
+    if not isinstance(text, str) or len(text) > MOST_TEXT:
+        raise ValueError("a distribution is no text, or too long a one")
+    try:
+        table = ast.literal_eval(text)
+    except (SyntaxError, MemoryError, RecursionError, TypeError) as error:
+        raise ValueError(f"a distribution is no dictionary: {text[:40]}") from error
+    if not isinstance(table, dict):
+        raise TypeError(f"a distribution is no dictionary: {text[:40]}")
+    try:
+        tokens = np.array(list(table), np.float64)
+        weight = np.array(list(table.values()), np.float64)
+    except TypeError as error:
+        raise ValueError(f"a distribution holds no numbers: {text[:40]}") from error
+    good = (weight > 0) & (tokens <= LONGEST_TOKENS)
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError("a weight is negative or no number")
+    if not good.any():
+        return None
+    whole = np.maximum(np.rint(tokens[good]), 1).astype(np.int64)
+    return TokenWeights(whole, weight[good] / weight[good].sum())
+
+
+def sample_requests(
+    clients: ClientSet, seed: int, from_s: float = 0.0, to_s: float = math.inf
+) -> RequestTrace:
+    """Draw a request trace from a client set: every client and window by its own law.
+
+    Prompt and output of a client are drawn independently, as the set knows only marginals; they
+    are correlated across clients.
+
+    Args:
+        clients: The set; clients without lengths are left out.
+        seed: Same seed, same trace.
+        from_s: Windows that begin before it are left out.
+        to_s: Windows that begin at or after it are left out.
+
+    Raises:
+        InputError: No client of the set has lengths, or there would be too many requests.
+    """
+    times, prompts, outputs, who = [], [], [], []
+    expected = 0.0
+    last = 0.0
+    for i, client in enumerate(clients.clients):
+        if not client.lengths:
+            continue
+        rng = np.random.default_rng([seed, i])
+        inside = np.flatnonzero((client.start_s >= from_s) & (client.start_s < to_s))
+        last = max(last, float(client.start_s[inside].max(initial=0.0)))
+        for k in inside[client.rate_rps[inside] > 0]:
+            expected += client.rate_rps[k] * clients.window_s
+            if expected > MOST_SAMPLED:
+                raise InputError(f"{clients.name}: more than {MOST_SAMPLED:,} requests; take part")
+            time_s = _window_times(client, int(k), clients.window_s, rng)
+            window = _window_of(client.lengths, client.start_s[k])
+            times.append(time_s)
+            prompts.append(rng.choice(window.prompt.tokens, time_s.size, p=window.prompt.weight))
+            outputs.append(rng.choice(window.output.tokens, time_s.size, p=window.output.weight))
+            who.append(np.full(time_s.size, i, np.int32))
+    if not times or sum(t.size for t in times) == 0:
+        raise InputError(f"{clients.name}: no client has both requests and lengths in this span")
+    time_s = np.concatenate(times)
+    order = np.argsort(time_s, kind="stable")
+    n = order.size
+    return RequestTrace(
+        time_s=time_s[order] - time_s[order[0]],
+        prompt=np.concatenate(prompts).astype(np.int32)[order],
+        output=np.concatenate(outputs).astype(np.int32)[order],
+        failed=np.zeros(n, np.bool_),
+        client=np.concatenate(who)[order],
+        session=None,
+        prefix=None,
+        tick_s=0.0,
+        start=f"{time_s[order[0]]:.0f} s after midnight",
+        notes=(
+            f"drawn from the client set {clients.name} (seed {seed}):"
+            f" {len(clients.clients)} clients, each with its own rate, spread of gaps and lengths",
+        ),
+    )
+
+
+def _window_of(windows: tuple[LengthWindow, ...], start_s: float) -> LengthWindow:
+    earlier = [w for w in windows if w.start_s <= start_s % 86_400]
+    return earlier[-1] if earlier else windows[0]
+
+
+def _window_times(client: ClientOfSet, k: int, window_s: float, rng: np.random.Generator) -> Floats:
+    """Draw the arrivals of one client in one window: a renewal process begun long before it.
+
+    The gap that holds the beginning is longer than others (its density is weighted by its
+    length); beginning with an ordinary gap would bring (CV^2 - 1) / 2 requests too many.
+    """
+    rate, shape = float(client.rate_rps[k]), float(client.weibull_shape[k])
+    if shape > 0:
+        unit = math.gamma(1 + 1 / shape)
+        first = rng.gamma(1 + 1 / shape) ** (1 / shape) / unit
+    else:
+        shape = 1 / max(float(client.cv[k]), LEAST_CV) ** 2
+        unit = 0.0
+        first = rng.gamma(shape + 1) / shape
+    time_s = [np.array([rng.random() * first / rate])]
+    while time_s[-1][-1] < window_s:
+        n = int(rate * (window_s - time_s[-1][-1])) + 16
+        gaps = rng.weibull(shape, n) / unit if unit else rng.gamma(shape, 1 / shape, n)
+        time_s.append(time_s[-1][-1] + np.cumsum(gaps) / rate)
+    found = np.concatenate(time_s)
+    return np.asarray(found[found < window_s] + client.start_s[k])

@@ -1,0 +1,307 @@
+"""Request logs and traces: arrival, lengths, fate, client and prefix of every request.
+
+The known layouts are found by their column names: Azure 2023 and 2024, Mooncake, BurstGPT, and
+the usual names of gateway and engine logs. A mapping names other columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from planner.errors import InputError, nearest
+from planner.measurements.request_files import read_chunks
+from planner.measurements.request_times import UNITS, parse_moments, parse_numbers, unit_of
+from planner.measurements.request_trace import (
+    PrefixBlocks,
+    RequestTrace,
+    find_tick,
+    impute_lengths,
+)
+from planner.measurements.traces import KNOWN_COLUMNS, LONGEST_TOKENS
+from planner.units import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from planner.measurements.request_files import Chunk
+
+MOST_ROWS: Final = 50_000_000
+MOONCAKE_BLOCK: Final = 512
+
+KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    "time": (
+        *("TIMESTAMP", "Timestamp", "timestamp", "arrival_time", "arrived_at", "arrival"),
+        *("arrival_time_s", "arrival_s", "request_time", "start_time", "created_at", "created"),
+        *("timestamp_ms", "ts", "time", "startTime"),
+    ),
+    "status": ("status", "status_code", "Status", "outcome", "finish_reason", "error"),
+    "client": ("client_id", "client", "user_id", "user", "tenant", "api_key", "team"),
+    "session": ("Session ID", "session_id", "conversation_id", "session"),
+    "prefix": ("hash_ids", "block_hashes"),
+}
+"""Column names that common logs use, by what they tell."""
+
+_FAILED: Final = ("fail", "error", "cancel", "abort", "reject", "timeout", "timed", "refused")
+"""A status that holds one of these words is no success."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestColumns:
+    """Names of columns where they are not among the known ones."""
+
+    time: str | None = None
+    time_unit: str | None = None
+    """``s``, ``ms``, ``us`` or ``ns``, of numeric times."""
+    prompt: str | None = None
+    output: str | None = None
+    status: str | None = None
+    client: str | None = None
+    session: str | None = None
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What has been read so far, chunk by chunk."""
+
+    time: list[NDArray[np.float64]] = field(default_factory=list)
+    prompt: list[NDArray[np.float64]] = field(default_factory=list)
+    output: list[NDArray[np.float64]] = field(default_factory=list)
+    failed: list[NDArray[np.bool_]] = field(default_factory=list)
+    client: list[NDArray[np.int32]] = field(default_factory=list)
+    session: list[NDArray[np.int32]] = field(default_factory=list)
+    lengths_of_prefix: list[NDArray[np.int64]] = field(default_factory=list)
+    names_of_prefix: list[NDArray[np.int64]] = field(default_factory=list)
+    start: str | None = None
+    rows: int = 0
+
+
+def read_requests(path: Path, columns: RequestColumns | None = None) -> RequestTrace:
+    """Read a request log or trace, whole but chunk by chunk.
+
+    Args:
+        path: CSV, JSONL (either with ``.gz``) or Parquet.
+        columns: Names of columns; those left out are found among the known ones.
+
+    Raises:
+        InputError: The file cannot be read, lacks lengths, or a value makes no sense; told with
+            its row.
+    """
+    parts = _Parts()
+    reader: _Reader | None = None
+    for chunk in read_chunks(path):
+        reader = reader or _Reader(path, chunk, columns or RequestColumns())
+        reader.take(chunk, parts)
+        if parts.rows > MOST_ROWS:
+            raise InputError(f"{path}: more than {MOST_ROWS:,} rows; sample the log")
+    if reader is None:
+        raise InputError(f"{path}: the trace is empty; it needs one request a row")
+    return _assemble(path, reader, parts)
+
+
+class _Reader:
+    """Knows where a file keeps what, and turns its columns into numbers."""
+
+    def __init__(self, path: Path, first: Chunk, columns: RequestColumns) -> None:
+        self.path = path
+        self.codes: dict[str, dict[Any, int]] = {"client": {}, "session": {}}
+        self.prompt, self.output = self._lengths(first, columns)
+        self.time = self._find(first, "time", columns.time)
+        self.status = self._find(first, "status", columns.status)
+        self.client = self._find(first, "client", columns.client)
+        self.session = self._find(first, "session", columns.session)
+        self.prefix = self._find(first, "prefix", None)
+        self.unit = columns.time_unit
+        if self.unit is not None and self.unit not in UNITS:
+            raise InputError(f"{path}: {self.unit!r} is no unit of time; use s, ms, us or ns")
+        if self.unit is None and self.prefix is not None and self.time == "timestamp":
+            self.unit = "ms"  # Mooncake counts milliseconds from its start
+        self.by_text = False
+
+    def _lengths(self, first: Chunk, columns: RequestColumns) -> tuple[str, str]:
+        pairs = [(columns.prompt, columns.output)] if columns.prompt or columns.output else []
+        if pairs and None in pairs[0]:
+            raise InputError(f"{self.path}: name both length columns, prompt and output")
+        usage = (("usage.prompt_tokens", "usage.completion_tokens"),)
+        for pair in (*pairs, *([] if pairs else (*KNOWN_COLUMNS, *usage))):
+            if all(name is not None and first.has(name) for name in pair):
+                return str(pair[0]), str(pair[1])
+        if pairs:
+            missing = next(str(n) for n in pairs[0] if not first.has(str(n)))
+            raise InputError(
+                f"{self.path}: there is no column {missing!r}; {nearest(missing, first.names)}"
+            )
+        raise InputError(
+            f"{self.path}: no known pair of length columns among {', '.join(first.names)}; name"
+            " them (prompt and output tokens)"
+        )
+
+    def _find(self, first: Chunk, what: str, wanted: str | None) -> str | None:
+        if wanted is not None:
+            if not first.has(wanted):
+                raise InputError(
+                    f"{self.path}: there is no column {wanted!r}; {nearest(wanted, first.names)}"
+                )
+            return wanted
+        return next((name for name in KNOWN[what] if first.has(name)), None)
+
+    def take(self, chunk: Chunk, parts: _Parts) -> None:
+        """Add the rows of a chunk."""
+        prompt, output = self._tokens(chunk, self.prompt), self._tokens(chunk, self.output)
+        failed = np.isnan(output) | np.isnan(prompt) | (prompt < 1)
+        if self.status is not None:
+            failed |= _failures(chunk.column(self.status))
+        else:
+            failed |= output < 1  # without another sign, no token means no answer
+        output = np.where(failed & ~(output >= 1), np.nan, np.maximum(output, 1))
+        parts.prompt.append(np.where(prompt < 1, np.nan, prompt))
+        parts.output.append(output)
+        parts.failed.append(failed)
+        if self.time is not None:
+            parts.time.append(self._times(chunk, self.time, parts))
+        for name, column in (("client", self.client), ("session", self.session)):
+            if column is not None:
+                getattr(parts, name).append(self._numbered(name, chunk.column(column)))
+        if self.prefix is not None:
+            self._prefixes(chunk, self.prefix, parts)
+        parts.rows += chunk.rows
+
+    def _tokens(self, chunk: Chunk, name: str) -> NDArray[np.float64]:
+        try:
+            values = parse_numbers(chunk.column(name))
+        except ValueError as error:
+            raise self._blame(chunk, name, error) from error
+        wrong = ~np.isnan(values) & ~(
+            (values >= 0) & (values <= LONGEST_TOKENS) & (values == np.floor(values))
+        )
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(
+                f"{self.path}: row {chunk.first_row + at}: {name} is {values[at]:g}; expected a"
+                f" whole number of tokens from 0 to {LONGEST_TOKENS:,}"
+            )
+        return values
+
+    def _times(self, chunk: Chunk, name: str, parts: _Parts) -> NDArray[np.float64]:
+        values = chunk.column(name)
+        if parts.start is None:
+            parts.start = str(values[0])
+            try:
+                first = parse_numbers(values[:1])
+                self.unit = self.unit or unit_of(name, float(first[0]))
+            except ValueError:
+                self.by_text = True
+        try:
+            times = parse_moments(values) if self.by_text else parse_numbers(values)
+        except ValueError as error:
+            raise self._blame(chunk, name, error) from error
+        if not np.isfinite(times).all():
+            at = int(np.argmin(np.isfinite(times)))
+            raise InputError(f"{self.path}: row {chunk.first_row + at}: {name} is missing")
+        return times if self.by_text else times * UNITS[self.unit or "s"]
+
+    def _blame(self, chunk: Chunk, name: str, error: ValueError) -> InputError:
+        column = chunk.column(name)
+        text = str(error)
+        at = next((i for i, value in enumerate(column) if text.startswith(shown(value))), 0)
+        return InputError(f"{self.path}: row {chunk.first_row + at}: {name} is {error}")
+
+    def _numbered(self, what: str, values: Sequence[Any]) -> NDArray[np.int32]:
+        codes = self.codes[what]
+        empty = -1 if what == "session" else codes.setdefault("", 0)
+        return np.array(
+            [
+                empty if value in (None, "") else codes.setdefault(str(value), len(codes))
+                for value in values
+            ],
+            np.int32,
+        )
+
+    def _prefixes(self, chunk: Chunk, name: str, parts: _Parts) -> None:
+        lists = chunk.column(name)
+        if not all(isinstance(one, list) for one in lists):
+            raise InputError(f"{self.path}: {name}: expected a list of block ids in every row")
+        try:
+            names = np.array([block for one in lists for block in one], np.int64)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InputError(f"{self.path}: {name}: block ids are whole numbers") from error
+        parts.names_of_prefix.append(names)
+        parts.lengths_of_prefix.append(np.array([len(one) for one in lists], np.int64))
+
+
+def _failures(values: Sequence[Any]) -> NDArray[np.bool_]:
+    """Tell which statuses mean no success; HTTP codes from 400 on, or words."""
+    verdicts = {value: _is_failure(value) for value in {str(v) for v in values}}
+    return np.array([verdicts[str(value)] for value in values], np.bool_)
+
+
+def _is_failure(status: str) -> bool:
+    word = status.strip().lower()
+    if word in ("", "none", "null", "false", "0", "ok"):
+        return False
+    try:
+        return float(word) >= 400
+    except ValueError:
+        return word == "true" or any(part in word for part in _FAILED)
+
+
+def _assemble(path: Path, reader: _Reader, parts: _Parts) -> RequestTrace:
+    notes = []
+    raw_prompt, raw_output = np.concatenate(parts.prompt), np.concatenate(parts.output)
+    failed = np.concatenate(parts.failed)
+    try:
+        prompt, output = impute_lengths(raw_prompt, raw_output)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; a trace needs completed requests") from error
+    unknown = int(np.isnan(raw_output).sum())
+    if failed.any():
+        what = f"{int(failed.sum()):,} of {failed.size:,} requests failed, were cancelled or"
+        what += " rejected; they stay in the demand"
+        if unknown:
+            what += f", {unknown:,} of them with the output of a request of about the same prompt"
+        notes.append(what)
+    order: NDArray[np.int64] | slice = slice(None)
+    time_s, tick_s = None, 0.0
+    if parts.time:
+        time_s = np.concatenate(parts.time)
+        if (np.diff(time_s) < 0).any():
+            order = np.argsort(time_s, kind="stable")
+            time_s = time_s[order]
+            notes.append("rows were put in order of arrival")
+        time_s = time_s - time_s[0]
+        tick_s = find_tick(time_s)
+        if tick_s:
+            notes.append(
+                f"arrivals are stamped in ticks of {tick_s:g} s; they are spread over their tick"
+            )
+    return RequestTrace(
+        time_s=time_s,
+        prompt=prompt.astype(np.int32)[order],
+        output=output.astype(np.int32)[order],
+        failed=failed[order],
+        client=np.concatenate(parts.client)[order] if parts.client else None,
+        session=np.concatenate(parts.session)[order] if parts.session else None,
+        prefix=_prefix(parts, order),
+        tick_s=tick_s,
+        start=parts.start,
+        notes=tuple(notes),
+    )
+
+
+def _prefix(parts: _Parts, order: NDArray[np.int64] | slice) -> PrefixBlocks | None:
+    if not parts.lengths_of_prefix:
+        return None
+    count = np.concatenate(parts.lengths_of_prefix)
+    _, dense = np.unique(np.concatenate(parts.names_of_prefix), return_inverse=True)
+    name = dense.astype(np.int32)
+    start = np.concatenate([[0], np.cumsum(count)])
+    if isinstance(order, slice):
+        return PrefixBlocks(start, name, MOONCAKE_BLOCK)
+    pieces = [name[start[i] : start[i + 1]] for i in order]
+    moved = np.concatenate([[0], np.cumsum(count[order])])
+    return PrefixBlocks(moved, np.concatenate(pieces), MOONCAKE_BLOCK)

@@ -1,0 +1,290 @@
+"""Streams of one workload: arrival times at any rate, from numbers that are drawn once.
+
+All candidates and all loads see the same numbers (common random numbers), so a stream changes
+smoothly with the rate and comparisons are paired.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammainccinv, gammaln
+
+from planner.problem.arrivals import (
+    ArrivalLaw,
+    BurstArrivals,
+    PoissonArrivals,
+    RenewalArrivals,
+    ReplayArrivals,
+    SessionArrivals,
+)
+from planner.problem.lengths import LengthMarginal
+from planner.simulation.lengths import draw_turns
+from planner.simulation.marginals import quantile
+from planner.simulation.prefixes import replayed, session_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from planner.measurements.request_trace import PrefixBlocks
+    from planner.simulation.sessions import Turns
+
+    Floats = NDArray[np.float64]
+
+FEWEST_CYCLES: Final = 4
+MOST_CYCLES: Final = 4096
+"""Bursts laid out before they repeat."""
+BLOCK_TOKENS: Final = 16
+"""Tokens of a named block of a session's prompt: the engine's usual block."""
+NODES: Final = 2048
+"""Points at which a quantile function without a closed form is tabulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Arrival times of one stream, ascending, in seconds; their lengths if the stream has them."""
+
+    time_s: Floats
+    lengths: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
+    prefix: PrefixBlocks | None = None
+    """Names of the prompts' blocks, where they were asked for and the stream has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GapStream:
+    """Gaps of a renewal process (a Poisson process among them), as exponential scores of mean 1."""
+
+    law: PoissonArrivals | RenewalArrivals
+    score: Floats
+
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+        """Return the arrivals at a rate; they have no prefixes."""
+        gap = self.score
+        if isinstance(self.law, RenewalArrivals):
+            share = min(rate_rps / self.law.rate_rps, 1.0)
+            cv = math.sqrt(1 + share * (self.law.cv**2 - 1))
+            gap = renewal_gaps(self.law.family, cv, self.score)
+        return Arrived(np.cumsum(gap) / rate_rps)
+
+
+@dataclass(frozen=True, slots=True)
+class BurstStream:
+    """Poisson arrivals in operational time, and the clock that turns it into seconds."""
+
+    score: Floats
+    clock_s: Floats
+    """Times at which the intensity changes, from 0; shape ``(k,)``."""
+    operational: Floats
+    """Integral of the relative intensity up to those times, in seconds; its mean slope is 1."""
+
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+        """Return the arrivals at a mean rate; bursts last as long at any rate. No prefixes."""
+        when = np.cumsum(self.score) / rate_rps
+        lap = np.floor(when / self.operational[-1])
+        within = when - lap * self.operational[-1]
+        seconds = np.interp(within, self.operational, self.clock_s)
+        return Arrived(np.maximum.accumulate(lap * self.clock_s[-1] + seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStream:
+    """Shifted copies of a trace, the last of them thinned."""
+
+    law: ReplayArrivals
+    n: int
+    entropy: tuple[int, ...]
+
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+        """Return the first ``n`` arrivals at a rate, with ``prefixes`` if they are asked for."""
+        law = self.law
+        if law.squeeze:
+            pace = law.trace_rps / rate_rps
+            laps = math.ceil(self.n / law.time_s.size)
+            time_s, index = self._copy(0, laps)
+            return self._first([time_s * pace], [index], prefixes=prefixes)
+        copies = rate_rps / law.trace_rps
+        whole = math.floor(copies)
+        laps = math.ceil(self.n / (rate_rps * law.span_s)) + 1
+        times, indices = [], []
+        for copy in range(whole + (copies > whole)):
+            time_s, index = self._copy(copy, laps)
+            if copy == whole:
+                mark = np.random.default_rng([*self.entropy, copy, 1]).random(time_s.size)
+                kept = np.flatnonzero(mark < copies - whole)
+                time_s, index = time_s[kept], index[kept]
+            times.append(time_s)
+            indices.append(index)
+        return self._first(times, indices, prefixes=prefixes)
+
+    def _copy(self, copy: int, laps: int) -> tuple[Floats, NDArray[np.int64]]:
+        """Return times and rows of the trace, begun anywhere and gone through ``laps`` times.
+
+        Rows count on from lap to lap: row modulo size is the trace's, row over size the lap.
+        """
+        law, size = self.law, self.law.time_s.size
+        shift = np.random.default_rng([*self.entropy, copy, 0]).random() * law.span_s
+        start = int(np.searchsorted(law.time_s, shift))
+        index = np.roll(np.arange(size), -start)
+        lap_s = np.where(index >= start, law.time_s[index], law.time_s[index] + law.span_s) - shift
+        lap = np.arange(laps)[:, None]
+        return (lap_s + lap * law.span_s).ravel(), (index + lap * size).ravel()
+
+    def _first(
+        self,
+        times: Sequence[Floats],
+        indices: Sequence[NDArray[np.int64]],
+        *,
+        prefixes: bool,
+    ) -> Arrived:
+        time_s, index = np.concatenate(times), np.concatenate(indices)
+        copy = np.repeat(np.arange(len(times)), [t.size for t in times])
+        if len(times) > 1:
+            order = np.argsort(time_s, kind="stable")
+            time_s, index, copy = time_s[order], index[order], copy[order]
+        time_s, index, copy = time_s[: self.n], index[: self.n], copy[: self.n]
+        size = self.law.time_s.size
+        row = index % size
+        if self.law.lengths is None:
+            return Arrived(time_s)
+        blocks = None
+        if prefixes and self.law.prefix is not None:
+            blocks = replayed(self.law.prefix, row, index // size * len(times) + copy)
+        prompt, output = self.law.lengths
+        return Arrived(time_s, (prompt[row], output[row]), blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStream:
+    """Turns of sessions; the sessions begin as a Poisson process."""
+
+    law: SessionArrivals
+    n: int
+    score: Floats
+    """Of the beginnings of sessions."""
+    turns: Turns
+    offset_s: Floats
+    """From the beginning of its session to each turn."""
+
+    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+        """Return the first ``n`` arrivals at a rate of turns, once sessions are under way."""
+        per_session = self.turns.session.size / self.score.size
+        begin_s = np.cumsum(self.score) / (rate_rps / per_session)
+        time_s = begin_s[self.turns.session] + self.offset_s
+        under_way = min(float(np.quantile(self.offset_s, 0.99)), float(begin_s[-1]) / 2)
+        order = np.argsort(time_s, kind="stable")
+        inside = (time_s[order] >= under_way) & (time_s[order] <= begin_s[-1])
+        order = order[inside][: self.n]
+        blocks = None
+        if prefixes:
+            blocks = session_blocks(
+                self.turns.session[order],
+                self.turns.prompt[order],
+                self.turns.whole[order],
+                self.law.lengths.system_tokens,
+                BLOCK_TOKENS,
+            )
+        lengths = self.turns.prompt[order], self.turns.output[order]
+        return Arrived(time_s[order] - under_way, lengths, blocks)
+
+
+Stream = GapStream | BurstStream | ReplayStream | SessionStream
+
+
+def make_stream(law: ArrivalLaw, n: int, entropy: tuple[int, ...]) -> Stream:
+    """Draw what a stream of ``n`` requests needs; same entropy, same stream.
+
+    Gaps, and the lengths of bursts, are stratified: their distribution comes out as exactly as
+    their number allows.
+    """
+    if isinstance(law, ReplayArrivals):
+        return ReplayStream(law, n, entropy)
+    rng = np.random.default_rng([*entropy, 0])
+    if isinstance(law, SessionArrivals):
+        return _sessions(law, n, rng)
+    score = exponential_scores(n, rng)
+    if not isinstance(law, BurstArrivals):
+        return GapStream(law, score)
+    return BurstStream(score, *_clock(law, n, rng))
+
+
+def _sessions(law: SessionArrivals, n: int, rng: np.random.Generator) -> SessionStream:
+    """Draw as many turns as are wanted, and those of the sessions that are under way before."""
+    lasting_s = law.between_s * law.lengths.mean_turns
+    wanted = n + min(round(10 * lasting_s * law.rate_rps), 4 * n)
+    turns = draw_turns(law.lengths, wanted, rng)
+    gap = LengthMarginal(law.between_s, law.between_cv)
+    total = turns.session.size
+    gap_s = quantile(gap, (np.arange(total) + 0.5) / total)[rng.permutation(total)]
+    gap_s[turns.first] = 0.0
+    since = np.cumsum(gap_s)
+    score = exponential_scores(int(turns.session[-1]) + 1, rng)
+    return SessionStream(law, n, score, turns, since - since[turns.first])
+
+
+def _clock(law: BurstArrivals, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return the clock of bursts, begun anywhere: times, and the integral of the intensity."""
+    cycle_s = law.burst_s + law.quiet_s
+    cycles = int(np.clip(n / law.rate_rps / cycle_s, FEWEST_CYCLES, MOST_CYCLES))
+    span_s = cycles * cycle_s
+    clocks = []
+    for _ in range(law.sources):
+        spell_s = np.empty(2 * cycles)
+        spell_s[0::2] = exponential_scores(cycles, rng) * law.quiet_s
+        spell_s[1::2] = exponential_scores(cycles, rng) * law.burst_s
+        level = np.tile([law.quiet_level, law.burst_level], cycles)
+        clock = np.concatenate([[0.0], np.cumsum(spell_s)])
+        clocks.append(_turned(clock, np.append(0.0, np.cumsum(spell_s * level)), rng.random()))
+    times = np.unique(np.concatenate([clock for clock, _ in clocks]).clip(0.0, span_s))
+    together = np.mean([np.interp(times, *one) for one in clocks], axis=0)
+    return times, np.asarray(together * (times[-1] / together[-1]))
+
+
+def _turned(clock: Floats, operational: Floats, start: float) -> tuple[Floats, Floats]:
+    """Begin a clock at a share of its span; what lay before comes at its end."""
+    shift_s = start * clock[-1]
+    shift = float(np.interp(shift_s, clock, operational))
+    later = int(np.searchsorted(clock, shift_s, side="right"))
+    turned = [
+        np.concatenate([[0.0], knots[later:] - at, knots[1:later] - at + knots[-1], [knots[-1]]])
+        for knots, at in ((clock, shift_s), (operational, shift))
+    ]
+    return turned[0], turned[1]
+
+
+def exponential_scores(n: int, rng: np.random.Generator) -> Floats:
+    """Return exponential quantiles of ``n`` equal slices in random order; their mean is 1."""
+    score = -np.log((np.arange(n) + 0.5) / n)[rng.permutation(n)]
+    return np.asarray(score / score.mean())
+
+
+def renewal_gaps(family: str, cv: float, score: Floats) -> Floats:
+    """Turn exponential scores into gaps of mean 1 with a coefficient of variation.
+
+    Both have the same probability of being exceeded: the longest score becomes the longest gap.
+    """
+    if cv == 0:
+        return np.ones_like(score)
+    if family == "weibull":
+        gap = score ** (1 / weibull_shape(cv))
+    else:
+        shape = 1 / (cv * cv)
+        node = np.geomspace(score.min(), score.max(), NODES)
+        gap = np.interp(score, node, gammainccinv(shape, np.exp(-node)))
+    return np.asarray(gap / gap.mean())
+
+
+def weibull_shape(cv: float) -> float:
+    """Return the shape of the Weibull distribution with a coefficient of variation."""
+
+    def excess(log_shape: float) -> float:
+        inverse = math.exp(-log_shape)
+        spread = float(gammaln(1 + 2 * inverse) - 2 * gammaln(1 + inverse))
+        return spread - math.log1p(cv * cv)
+
+    return math.exp(brentq(excess, math.log(0.05), math.log(200)))

@@ -1,0 +1,53 @@
+"""Where the time of finished requests went, part by part and without remainder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from planner.kernels import Records
+
+
+class Parts(NamedTuple):
+    """The time of requests by part, in any one unit; arrays of shape ``(n,)``.
+
+    Before the first token: queue, kv_block_wait, prefill, prefill_interference and
+    preemption_before; after it: decode_solo, decode_batch, decode_interference and
+    preemption_after. A negative part (sharing a step can be a gain) counts as it is.
+    """
+
+    queue: NDArray[np.int64]
+    kv_block_wait: NDArray[np.int64]
+    prefill: NDArray[np.int64]
+    prefill_interference: NDArray[np.int64]
+    preemption_before: NDArray[np.int64]
+    decode_solo: NDArray[np.int64]
+    decode_batch: NDArray[np.int64]
+    decode_interference: NDArray[np.int64]
+    preemption_after: NDArray[np.int64]
+
+
+def parts_of(records: Records, chosen: NDArray[np.int64]) -> Parts:
+    """Return the parts of chosen requests, in ps; those before and after the first token add up.
+
+    Args:
+        records: With stages.
+        chosen: Indices of finished requests, shape ``(n,)``.
+    """
+    stages = records.stages
+    assert stages is not None  # the caller asked the kernel for them
+    early = records.preempted_early_ps()[chosen]
+    return Parts(
+        queue=stages.queue_ps[chosen],
+        kv_block_wait=stages.kv_block_wait_ps[chosen],
+        prefill=stages.prefill_own_ps[chosen],
+        prefill_interference=stages.prefill_stretch_ps[chosen],
+        preemption_before=early,
+        decode_solo=stages.decode_solo_ps[chosen],
+        decode_batch=stages.decode_batch_ps[chosen],
+        decode_interference=records.decode_stall_ps[chosen],
+        preemption_after=records.preempted_ps[chosen] - early,
+    )

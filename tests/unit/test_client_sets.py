@@ -1,0 +1,112 @@
+"""ServeGen client sets: read without running anything, bounded, and drawn as they say."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+
+from planner.errors import InputError
+from planner.measurements.client_sets import read_client_set, sample_requests
+
+TRACE = "0,2.0,1.0,Gamma,1.0,0.5\n600,0,0,,0,0\n1200,4.0,3.0,Gamma,0.1,2.0\n"
+LENGTHS = {
+    "0": {"input_tokens": "{10: 0.5, 30: 0.5}", "output_tokens": "{2: 1.0}", "reason_ratio": "{}"},
+    "21600": {"input_tokens": "{77: 1.0}", "output_tokens": "{3: 1.0}", "reason_ratio": "{}"},
+}
+
+
+def archive(tmp_path, files, name="set.tar.gz"):
+    path = tmp_path / name
+    with tarfile.open(path, "w:gz") as tar:
+        for member, text in files.items():
+            info = tarfile.TarInfo(member)
+            info.size = len(text.encode())
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def one_client(trace=TRACE, lengths=LENGTHS):
+    return {"a/chunk-0-trace.csv": trace, "a/chunk-0-dataset.json": json.dumps(lengths)}
+
+
+def test_rates_add_up_over_clients(tmp_path):
+    files = one_client() | {"a/chunk-1-trace.csv": "600,1.0,1.0,Weibull,1.0,1.0\n"}
+    found = read_client_set(archive(tmp_path, files))
+    starts, rate = found.total_rate()
+    assert starts.tolist() == [0.0, 600.0, 1200.0]
+    assert rate.tolist() == [2.0, 1.0, 4.0]
+    assert found.window_s == 600.0
+    assert found.weighted_cv() == pytest.approx((2 * 1 + 1 * 1 + 4 * 3) / 7)
+
+
+def test_windows_have_their_rates_and_lengths(tmp_path):
+    found = read_client_set(archive(tmp_path, one_client()))
+    trace = sample_requests(found, 1)
+    first = trace.time_s < 600
+    assert first.sum() == pytest.approx(1_200, abs=4 * np.sqrt(1_200))
+    assert (~first).sum() == pytest.approx(2_400, abs=4 * 3 * np.sqrt(2_400))
+    assert trace.prompt.mean() == pytest.approx(20, abs=4 * 10 / np.sqrt(trace.prompt.size))
+    assert set(trace.output) == {2}
+
+
+def test_a_bursty_client_brings_no_more_than_its_rate(tmp_path):
+    """Begun in the middle of a gap: an ordinary start would bring (CV^2 - 1) / 2 too many."""
+    row = "600,0.05,6.0,Gamma,0.03,1.0\n"
+    files = {}
+    for i in range(400):
+        files |= {f"a/chunk-{i}-trace.csv": row, f"a/chunk-{i}-dataset.json": json.dumps(LENGTHS)}
+    counts = sample_requests(read_client_set(archive(tmp_path, files)), 3).prompt.size
+    assert counts == pytest.approx(400 * 30, rel=4 * 6 / np.sqrt(400 * 30))
+
+
+def test_several_sets_want_a_name(tmp_path):
+    files = one_client() | {"b/chunk-0-trace.csv": TRACE}
+    path = archive(tmp_path, files)
+    with pytest.raises(
+        InputError, match=r"holds several sets; name one as set.tar.gz#FOLDER: a, b"
+    ):
+        read_client_set(path)
+    assert read_client_set(path, "b").name == "b"
+    with pytest.raises(InputError, match="no set 'c'"):
+        read_client_set(path, "c")
+    with pytest.raises(InputError, match="no client has both requests and lengths"):
+        sample_requests(read_client_set(path, "b"), 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').getcwd()",
+        "{1: 2",
+        "[1, 2]",
+        "{1: -0.5}",
+        "{1: 'x'}",
+        "{'x': 1}",
+        "((" * 100_000,
+        "{1: float('nan')}",
+    ],
+)
+def test_text_that_is_no_distribution_is_refused_and_never_run(tmp_path, text):
+    bad = {"0": {"input_tokens": text, "output_tokens": "{1: 1.0}"}}
+    with pytest.raises(InputError, match="chunk-0: makes no sense"):
+        read_client_set(archive(tmp_path, one_client(lengths=bad)))
+
+
+@pytest.mark.parametrize(
+    "row", ["x,1,1,Gamma,1,1\n", "0,-1,1,Gamma,1,1\n", "0,nan,1,,0,0\n", "0,1,1,Weibull,1e-9,1\n"]
+)
+def test_a_window_that_makes_no_sense_is_refused(tmp_path, row):
+    with pytest.raises(InputError, match="chunk-0: makes no sense"):
+        read_client_set(archive(tmp_path, one_client(trace=row)))
+
+
+def test_what_is_no_client_set_is_told(tmp_path):
+    with pytest.raises(InputError, match="is it a client set"):
+        read_client_set(archive(tmp_path, {"x.txt": "y"}))
+    (tmp_path / "no.tar.gz").write_text("no archive")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_client_set(tmp_path / "no.tar.gz")
+    with pytest.raises(InputError, match="no client of a sends anything"):
+        read_client_set(archive(tmp_path, one_client(trace="0,0,0,,0,0\n")))

@@ -1,0 +1,98 @@
+"""Deadlines: each one alone decides; TTFT by prompt length; the whole request; refusals."""
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from planner.problem.deadlines import deadlines_of
+from planner.scenario.slo import PromptBucket, Slo
+from planner.simulation.draw import Draws
+from planner.simulation.pool import run_pool
+from tests.problems import affine_law, setup, trace
+
+MS = 10**9
+
+
+def met(slo, prompt, output, ttft_ms, decode_ms, context=10**6):
+    lengths = np.array([prompt], np.int32), np.array([output], np.int32)
+    times = (np.array([x * MS], np.int64) for x in (ttft_ms, decode_ms))
+    return bool(deadlines_of([slo], [context]).met(np.zeros(1, np.int32), lengths, *times)[0])
+
+
+PLAIN = Slo(ttft=0.5, tpot=0.05)
+
+
+@pytest.mark.parametrize(
+    ("slo", "prompt", "output", "ttft_ms", "decode_ms", "good"),
+    [
+        (PLAIN, 100, 11, 500, 500, True),
+        (PLAIN, 100, 11, 501, 0, False),
+        (PLAIN, 100, 11, 0, 501, False),
+        (PLAIN, 100, 1, 0, 0, True),
+        (PLAIN.model_copy(update={"e2e": 0.9}), 100, 11, 450, 450, True),
+        (PLAIN.model_copy(update={"e2e": 0.9}), 100, 11, 450, 451, False),
+    ],
+)
+def test_every_deadline_alone_decides(slo, prompt, output, ttft_ms, decode_ms, good):
+    assert met(slo, prompt, output, ttft_ms, decode_ms) is good
+
+
+def test_a_request_longer_than_the_context_is_a_miss():
+    assert met(PLAIN, 90, 10, 1, 1, context=100)
+    assert not met(PLAIN, 91, 10, 1, 1, context=100)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "limit_ms"), [(1, 200), (1000, 200), (1001, 800), (9000, 800), (9001, 3000)]
+)
+def test_a_first_token_may_take_longer_after_a_longer_prompt(prompt, limit_ms):
+    buckets = (PromptBucket(up_to=1000, ttft=0.2), PromptBucket(up_to=9000, ttft=0.8))
+    slo = Slo(ttft=3.0, tpot=0.05, ttft_by_prompt=buckets)
+    assert met(slo, prompt, 1, limit_ms, 0)
+    assert not met(slo, prompt, 1, limit_ms + 1, 0)
+
+
+def test_buckets_of_one_workload_are_not_those_of_another():
+    bucketed = Slo(ttft=3.0, tpot=0.05, ttft_by_prompt=(PromptBucket(up_to=9, ttft=0.1),))
+    limits = deadlines_of([PLAIN, bucketed], [100, 100]).ttft_limit_ps(
+        np.array([0, 1, 1], np.int32), np.array([5, 5, 10], np.int32)
+    )
+    assert limits.tolist() == [500 * MS, 100 * MS, 3000 * MS]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"e2e": 0.4},
+        {"ttft_by_prompt": (PromptBucket(up_to=9, ttft=1), PromptBucket(up_to=9, ttft=2))},
+    ],
+)
+def test_what_contradicts_itself_is_refused(fields):
+    with pytest.raises(ValidationError):
+        Slo(ttft=0.5, tpot=0.05, **fields)
+
+
+def test_a_pool_is_judged_by_them_all():
+    """Alone in a replica: 20 ms of prefill at 100 tokens, 110 ms at 1,000; 10.1 ms a token."""
+    buckets = (PromptBucket(up_to=500, ttft=0.05),)
+    cases = {
+        (0.2, None, ()): 1.0,
+        (0.2, None, buckets): 1.0,
+        (0.1, None, ()): 0.5,
+        (0.1, None, buckets): 0.5,
+        (0.2, 0.21, ()): 0.5,
+        (0.2, 0.25, ()): 1.0,
+    }
+    for (ttft, e2e, by_prompt), attained in cases.items():
+        slo = Slo(ttft=ttft, tpot=0.05, e2e=e2e, ttft_by_prompt=by_prompt)
+        draw = Draws((trace((100, 11), (1000, 11)),), 1).get((1.0,), 4_000, 0, 0)
+        run = run_pool(
+            setup(affine_law(10, 100, 2000), 8), draw, 0.05, deadlines_of([slo], [10**6])
+        )
+        assert run.attainment[0] == pytest.approx(attained, abs=0.03)
+
+
+def test_without_buckets_or_an_end_nothing_is_looked_up():
+    plain = deadlines_of([PLAIN], [100])
+    assert plain.e2e_ps is None
+    assert plain.by_prompt is None

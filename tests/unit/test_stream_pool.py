@@ -1,0 +1,92 @@
+"""Streams drawn chunk by chunk: the same requests in one array give the same counts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.kernels import Deadlines, Limits, simulate_pool
+from planner.kernels.plain_stream import PlainStream
+from planner.simulation.draw import HORIZON_S
+from planner.simulation.stream import LONGEST_GAP, chunks, size_at, stream_pool
+from tests.problems import affine_law, setup, spread, study
+
+LAW = affine_law(5, 20, 512, context_ps=50_000)
+
+
+def test_a_stream_counts_what_one_run_over_the_same_requests_does():
+    both = study(
+        spread(300, 40, 1.0),
+        spread(100, 80, 0.5),
+        ttft_ms=(60, 40),
+        tpot_ms=(9, 8),
+        promise=(0.9, 0.9),
+    )
+    pool, rates, n, size = setup(LAW, 64, blocks=900, replicas=2), (30.0, 15.0), 7_000, 1_024
+    found = stream_pool(pool, both.draws, rates, both.deadlines, requests=n, chunk=size)
+    parts = list(chunks(both.draws, rates, n, 0, size))
+    arrival, zero = [], 0
+    for part in parts:
+        arrival.append(zero + part.arrival_ps(45.0))
+        zero = arrival[-1][-1]
+    kind, prompt, output = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("workload", "prompt", "output")
+    )
+    r = simulate_pool(
+        pool.law, pool.limits, np.concatenate(arrival), prompt, output, replicas=2, stages=True
+    )
+    done = r.finish_ps >= 0
+    ttft = r.first_token_ps - np.concatenate(arrival)
+    due = both.deadlines
+    good = (
+        done
+        & (ttft <= due.ttft_ps[kind])
+        & (r.finish_ps - r.first_token_ps <= due.tpot_ps[kind] * (output.astype(np.int64) - 1))
+    )
+    for k, summary in enumerate(found.classes):
+        assert summary.offered == (kind == k).sum()
+        assert summary.compliant == (good & (kind == k)).sum()
+        assert 0 < summary.compliant < summary.offered
+        assert summary.completed == (done & (kind == k)).sum()
+        batch = sum(row["decode_batch"] for row in summary.stages_ps.values())
+        assert batch == r.stages.decode_batch_ps[done & (kind == k)].sum()
+    assert found.busy_ps == r.busy_ps
+
+
+def test_chunks_are_independent_and_their_marginals_exact():
+    lone = study(spread(300, 40, 1.0), ttft_ms=(1,), tpot_ms=(1,), promise=(0.9,))
+    one, two, three = chunks(lone.draws, (2.0,), 2_500, 0, 1_000)
+    assert [part.gap.size for part in (one, two, three)] == [1_000, 1_000, 500]
+    assert sorted(one.prompt) == sorted(two.prompt)
+    assert one.prompt.tolist() != two.prompt.tolist()
+    assert np.isclose(one.gap.mean(), 1.0)
+    again = next(chunks(lone.draws, (2.0,), 2_500, 0, 1_000))
+    other = next(chunks(lone.draws, (2.0,), 2_500, 1, 1_000))
+    assert again.gap.tolist() == one.gap.tolist() != other.gap.tolist()
+
+
+def test_at_low_rates_chunks_are_short_enough_that_no_gap_is_cut():
+    lone = study(spread(300, 40, 1.0), ttft_ms=(1,), tpot_ms=(1,), promise=(0.9,))
+    for rate in (1e-4, 0.01, 100.0):
+        size = size_at(rate)
+        draw = next(chunks(lone.draws, (rate,), size, 0, size))
+        assert draw.gap.max() < LONGEST_GAP
+        assert draw.gap.max() / rate <= HORIZON_S / size
+        span = (draw.gap / rate * 1e12).sum()
+        assert np.isclose(draw.arrival_ps(rate)[-1], span, rtol=1e-6)
+
+
+def test_a_plain_stream_keeps_room_for_those_in_the_system_only():
+    """One seat, never two at a time: 9,000 requests in the place of one."""
+    n = 9_000
+    ones = np.ones(n, np.int32)
+    deadlines = Deadlines(*(np.array([1]) for _ in range(3)))
+    stream = PlainStream(LAW, Limits(1, 512, 9), deadlines, 1, 0)
+    stream.push(10**12 * np.arange(n), ones, ones, 0 * ones)
+    pool = stream._pool
+    assert len(stream._kind) <= 2
+    assert all(len(column) <= 2 for column in (*stream._traffic, *stream._columns))
+    assert len(pool._inboxes[0]) < 5_000
+    assert not pool.done
+    stream.drain()
+    assert stream.tallies().summary().classes[0].completed == n
