@@ -134,15 +134,24 @@ class Predictor:
             known: The same of measured ones.
         """
         estimates = {}
+        pooled = [""] * len(wanted.points)
         for metric in METRICS:
             pool = self._pool_for(metric, known)
             residual = None if pool is None else pool.at(wanted.kin())
             own = None if pool is None else pool.knows_group(wanted.kin())
+            if own is not None:
+                pooled = [
+                    f"; runs of {'this configuration' if o else 'kindred ones'} pooled" for o in own
+                ]
             estimates[metric] = self.estimates(metric, wanted, residual, own)
         return [
             Prediction(p, t, o, s)
             for p, t, o, s in zip(
-                wanted.points, estimates["ttft_s"], estimates["tpot_s"], wanted.sources, strict=True
+                wanted.points,
+                estimates["ttft_s"],
+                estimates["tpot_s"],
+                map(str.__add__, wanted.sources, pooled),
+                strict=True,
             )
         ]
 

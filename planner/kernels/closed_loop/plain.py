@@ -104,6 +104,10 @@ class _Rank:
     def own(self, i: int) -> int:
         return self.needed(i) - self.shared(i)
 
+    def read(self) -> float:
+        again = self.engine.cached_reread * (self.decoding - 1)
+        return self.context + self.engine.cached_tokens * (1.0 + again)
+
     def reserve(self, i: int) -> int:
         output = int(self.engine.reserved_output * self.output[i])
         return self.prompt[i] - self.shared(i) + output
@@ -229,7 +233,7 @@ class _Rank:
         before = self.finished
         while True:
             self.before = self.now
-            self.now += fixed + self.law.context_s * (self.context + e.cached_tokens)
+            self.now += fixed + self.law.context_s * self.read()
             self.steps += 1
             self.since_look += 1
             self.advance()

@@ -65,6 +65,8 @@ class EngineTimes(NamedTuple):
     read once a step. At least one token of a prompt is computed."""
     mixed_context: float = 1.0
     """Factor on the context term in steps that also compute prompts: other kernels run there."""
+    cached_reread: float = 0.0
+    """Share of the cached prefix that each further request of a step reads again."""
 
 
 class ClientRecords(NamedTuple):

@@ -51,6 +51,7 @@ struct Engine {
   double path_in_s, path_out_s;
   i64 cached_tokens;  // leading tokens of every prompt that need not be computed
   double mixed_context;  // factor on the context term in steps that also compute prompts
+  double cached_reread;  // share of the cached prefix that each further request reads again
 };
 
 struct Traffic {
@@ -101,14 +102,18 @@ class Rank {
     return decoding_ + (partial_ >= 0 ? 1 : 0) + static_cast<i64>(done_.size());
   }
   i64 needed(i64 i) const { return it_.prompt[i] + made_[i]; }
-  // A cached prefix is one for all: it is held once, and read once in a step.
+  // A cached prefix is one for all: it is held once, and read once in a step, but for a share.
   i64 shared(i64 i) const { return std::min<i64>(engine_.cached_tokens, it_.prompt[i] - 1); }
   i64 own(i64 i) const { return needed(i) - shared(i); }
   i64 reserve(i64 i) const {
     return it_.prompt[i] - shared(i) +
            static_cast<i64>(engine_.reserved_output * it_.output[i]);
   }
-  double context() const { return static_cast<double>(context_ + engine_.cached_tokens); }
+  double context() const {
+    const double again = engine_.cached_reread * static_cast<double>(decoding_ - 1);
+    return static_cast<double>(context_) +
+           static_cast<double>(engine_.cached_tokens) * (1.0 + again);
+  }
   bool admissible() const {
     if (!waiting()) return false;
     if (running() == 0) return true;
