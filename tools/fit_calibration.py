@@ -1,6 +1,8 @@
 """Makes models/calibration from a table of closed-loop means: constants, bands, levels.
 
-Usage: python tools/fit_calibration.py CLOSED_LOOP_MEANS.csv [models/calibration]
+Usage: python tools/fit_calibration.py CLOSED_LOOP_MEANS.csv [models/calibration] [--bands-only]
+
+With --bands-only the constants stay as they are: for a change of the kinds of effects.
 
 The measured rows are not part of this repository and do not enter the files: what is written
 are constants of engines, effects of kinships and their values at reference loads.
@@ -15,9 +17,10 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
+from planner.calibration.crossfit import cases_of
 from planner.calibration.fit import Fitter, fit_engines, fit_hand_off, fit_roofline, usable
 from planner.calibration.levels import condense, write_levels
-from planner.calibration.parameters import Parameters, read_parameters
+from planner.calibration.parameters import BandParameters, Parameters, read_parameters
 from planner.calibration.predict import METRICS, Predictor
 from planner.calibration.silicon import read_closed_loop_means
 from planner.catalogue import Catalogue
@@ -40,19 +43,15 @@ FACTS: Final = {
 }
 
 
-def main(rows: Path, folder: Path) -> None:
+def main(rows: Path, folder: Path, *, bands_only: bool) -> None:
     """Fit everything in its order and write it."""
     catalogue = Catalogue()
     library = StepLawLibrary(catalogue)
     points = read_closed_loop_means(rows, catalogue).points
     fitter = Fitter(catalogue, library, usable(points))
     found = read_parameters(folder)
-    found = fit_roofline(fitter, found)
-    print("roofline", found.roofline, flush=True)
-    found = fit_engines(fitter, found)
-    print("engines", found.engines, flush=True)
-    found = fit_hand_off(fitter, found)
-    print("hand-off", found.hand_off, flush=True)
+    if not bands_only:
+        found = fitted(fitter, found)
     found = with_bands(found, catalogue, library, points)
     folder.mkdir(parents=True, exist_ok=True)
     write_parameters(folder / "calibration.yaml", found)
@@ -60,10 +59,24 @@ def main(rows: Path, folder: Path) -> None:
     write_levels(folder / "levels.csv", condense(predictor, predictor.physics(points)))
 
 
+def fitted(fitter: Fitter, found: Parameters) -> Parameters:
+    """Fit all constants in their order."""
+    found = fit_roofline(fitter, found)
+    print("roofline", found.roofline, flush=True)
+    found = fit_engines(fitter, found)
+    print("engines", found.engines, flush=True)
+    found = fit_hand_off(fitter, found)
+    print("hand-off", found.hand_off, flush=True)
+    return found
+
+
 def with_bands(
     found: Parameters, catalogue: Catalogue, library: StepLawLibrary, points: Any
 ) -> Parameters:
-    """Set the widths of the bands so that nine in ten points of groups never seen lie within."""
+    """Set the widths of the bands so that nine in ten points lie within.
+
+    Points of groups never seen, and other loads of curves of which three loads are known.
+    """
     predictor = Predictor(catalogue, found, library)
     physical = predictor.physics(points)
     update = {}
@@ -71,13 +84,26 @@ def with_bands(
         pooled = predictor.pool(metric, physical)
         assert pooled is not None
         pool, known = pooled
-        residual = pool.without([p.system.group for p in known])
-        truth = np.log([getattr(p, metric) for p in known])
+        groups = np.array([p.system.group for p in known])
         rows = {p.row for p in known}
-        physics = physical.log(metric)[[p.row in rows for p in physical.points]]
-        off = np.abs(truth - physics - residual.mean) / residual.sd
-        update[metric.replace("_s", "_band")] = round(float(np.quantile(off, 0.9)), 3)
-    return found.model_copy(update=update)
+        truth = np.log([getattr(p, metric) for p in known])
+        left = truth - physical.log(metric)[[p.row in rows for p in physical.points]]
+        residual = pool.without(groups.tolist())
+        kind = metric.removesuffix("_s")
+        update[kind] = width(left - residual.mean, residual.sd)
+        own = [np.zeros(0)]
+        for case in cases_of(known):
+            unit = np.flatnonzero(groups == groups[case.seen[0]])
+            wanted = np.array(case.wanted)
+            told = pool.within(unit, np.array(case.seen), wanted)
+            own.append((left[wanted] - told.mean) / told.sd)
+        update[f"{kind}_own"] = width(np.concatenate(own), np.ones(1))
+    return found.model_copy(update={"bands": BandParameters(**update)})
+
+
+def width(error: Any, sd: Any) -> float:
+    """Return the 90th percentile of the errors in standard deviations."""
+    return round(float(np.quantile(np.abs(error) / sd, 0.9)), 3)
 
 
 def write_parameters(path: Path, found: Parameters) -> None:
@@ -99,5 +125,6 @@ def rounded(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[2]) if len(sys.argv) > 2 else Path("models/calibration")
-    main(Path(sys.argv[1]), target)
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
+    target = Path(words[1]) if len(words) > 1 else Path("models/calibration")
+    main(Path(words[0]), target, bands_only="--bands-only" in sys.argv)

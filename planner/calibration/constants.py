@@ -40,6 +40,8 @@ class EngineConstants:
     """Logarithm of a further factor on c_X."""
     mixed_context_log: float = 0.0
     """Logarithm of the factor on c_K in steps that also compute prompts."""
+    cached_reread: float = 0.2
+    """Share of a cached prefix that each further request of a step reads again."""
 
     def applied_to(self, law: StepLaw) -> StepLaw:
         """Return a step law with its terms scaled."""

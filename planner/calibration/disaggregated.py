@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PREFILL_BUDGET: Final = 16384
 """Tokens that a prefill rank computes in one step, if as many wait."""
-_ITERATIONS: Final = 150
+_ITERATIONS: Final = 60
 _DAMPING: Final = 0.3
 _MOST_BUSY: Final = 50.0
 """Beyond this many softnesses the softened queue is the plain one, and exp would overflow."""

@@ -90,6 +90,17 @@ class PoolingParameters(Spec):
         return Pooling(terms, self.noise_sd, self.apart_noise_sd, self.clip)
 
 
+class BandParameters(Spec):
+    """Half-widths of 90 % bands, in standard deviations that pooling states."""
+
+    ttft: float = Field(gt=0)
+    """Where no run of the configuration itself is known."""
+    tpot: float = Field(gt=0)
+    ttft_own: float = Field(gt=0)
+    """Where some are, at other loads."""
+    tpot_own: float = Field(gt=0)
+
+
 class Parameters(Spec):
     """Everything that was learned, and from what."""
 
@@ -106,9 +117,7 @@ class Parameters(Spec):
     hand_off: HandOffParameters
     ttft: PoolingParameters
     tpot: PoolingParameters
-    ttft_band: float = Field(gt=0)
-    """Half-width of a 90 % band, in standard deviations that pooling states."""
-    tpot_band: float = Field(gt=0)
+    bands: BandParameters
 
 
 def read_parameters(folder: Path | None = None) -> Parameters:

@@ -86,6 +86,7 @@ def engine_times(
         path_in_s=constants.path_s / 2,
         path_out_s=constants.path_s / 2,
         mixed_context=float(np.exp(constants.mixed_context_log)),
+        cached_reread=constants.cached_reread,
     )
 
 

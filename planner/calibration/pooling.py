@@ -225,6 +225,11 @@ class Pool:
     def __len__(self) -> int:
         return len(self._kin)
 
+    def knows_group(self, kin: Kin) -> NDArray[np.bool_]:
+        """Return whether points of each one's group are among those given; shape ``(n,)``."""
+        known = {k["group"] for k in self._kin.keys}
+        return np.array([k["group"] in known for k in kin.keys], dtype=bool)
+
     def at(self, kin: Kin) -> Residual:
         """Return mean and spread of the residuals of points not given."""
         between = covariance(self.pooling.terms, kin, self._kin)

@@ -134,14 +134,24 @@ class Predictor:
             known: The same of measured ones.
         """
         estimates = {}
+        pooled = [""] * len(wanted.points)
         for metric in METRICS:
             pool = self._pool_for(metric, known)
             residual = None if pool is None else pool.at(wanted.kin())
-            estimates[metric] = self.estimates(metric, wanted, residual)
+            own = None if pool is None else pool.knows_group(wanted.kin())
+            if own is not None:
+                pooled = [
+                    f"; runs of {'this configuration' if o else 'kindred ones'} pooled" for o in own
+                ]
+            estimates[metric] = self.estimates(metric, wanted, residual, own)
         return [
             Prediction(p, t, o, s)
             for p, t, o, s in zip(
-                wanted.points, estimates["ttft_s"], estimates["tpot_s"], wanted.sources, strict=True
+                wanted.points,
+                estimates["ttft_s"],
+                estimates["tpot_s"],
+                map(str.__add__, wanted.sources, pooled),
+                strict=True,
             )
         ]
 
@@ -196,13 +206,28 @@ class Predictor:
             for p, s in zip(measured.points, measured.sources, strict=True)
         ]
 
-    def estimates(self, metric: str, wanted: Physical, residual: Residual | None) -> list[Estimate]:
-        """Return values and bands of one metric."""
+    def estimates(
+        self,
+        metric: str,
+        wanted: Physical,
+        residual: Residual | None,
+        own: NDArray[np.bool_] | None = None,
+    ) -> list[Estimate]:
+        """Return values and bands of one metric.
+
+        Args:
+            metric: ``ttft_s`` or ``tpot_s``.
+            wanted: Points.
+            residual: What pooling says of them; None: nothing is known.
+            own: Whether runs of a point's own configuration are known; default nowhere.
+        """
         kin = wanted.kin()
         if residual is None:
             spread = np.sqrt(prior_variance(self._pooling(metric), kin))
             residual = Residual(np.zeros(len(kin)), spread)
-        band = getattr(self.parameters, metric.replace("_s", "_band"))
+        bands, kind = self.parameters.bands, metric.removesuffix("_s")
+        known = np.zeros(len(kin), dtype=bool) if own is None else own
+        band = np.where(known, getattr(bands, f"{kind}_own"), getattr(bands, kind))
         middle = wanted.log(metric) + residual.mean
         half = band * residual.sd
         value, low, high = np.exp(middle), np.exp(middle - half), np.exp(middle + half)

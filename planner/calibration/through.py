@@ -33,6 +33,7 @@ PARTS: Final = {
     "context_log": 0.4,
     "attention_log": 0.4,
     "mixed_context_log": 0.7,
+    "cached_reread": 0.3,
     "host_step_s": 0.8e-3,
     "path_s": 30e-3,
 }
@@ -107,6 +108,7 @@ def fit_law(
             constants,
             **{n: getattr(constants, n) + v for n, v in moved.items() if n.endswith("_log")},
             host_step_s=max(0.0, constants.host_step_s + moved["host_step_s"]),
+            cached_reread=min(1.0, max(0.0, constants.cached_reread + moved["cached_reread"])),
             path_s=max(0.0, constants.path_s + moved["path_s"]),
         )
         return host.applied_to(law), host

@@ -96,10 +96,10 @@ class PlainPool:
     def _settle(self, now: int) -> None:
         """Pass every boundary before ``now``, and complete the steps that end then."""
         for index, at in enumerate(self._boundary):
-            if at < now:
+            if at <= now:
                 self._send(index, now)
-            if self._boundary[index] == now:
-                self._send(index, COMPLETE)
+                if self._boundary[index] == now:
+                    self._send(index, COMPLETE)
 
     def drain(self) -> list[Totals]:
         """Run every replica to the end, for good, and return what each did."""

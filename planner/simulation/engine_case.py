@@ -134,7 +134,7 @@ def run_case(case: Case, name: str | None = None) -> Result:
         engine and the token times of each request.
 
     Raises:
-        InputError: The case takes more than :data:`MAX_STEPS` steps.
+        InputError: The case takes more than :data:`MAX_STEPS` steps, or passes the end of time.
     """
     order = sorted(range(len(case.requests)), key=lambda i: _arrival_order(case, i))
     try:
@@ -147,6 +147,8 @@ def run_case(case: Case, name: str | None = None) -> Result:
         )
     except StepLimitError as error:
         raise InputError(f"{name or case.name}: {error}; cut its traffic") from error
+    except OverflowError as error:
+        raise InputError(f"{name or case.name}: {error}; take a longer unit of time") from error
     ids = [case.requests[i].id for i in order]
     served = dict(zip(order, _request_results(case, order, records), strict=True))
     names = list(case.engines())

@@ -19,7 +19,7 @@ odd = st.one_of(
     st.booleans(),
     st.integers(-3, 40),
     st.sampled_from(
-        [10**9, 2**62, 2**63, -(2**70), 0.5, 1e300, "", "v0", "fifo", "ps", "priority"]
+        [10**9, 2**61, 2**62, 2**63, -(2**70), 0.5, 1e300, "", "v0", "fifo", "ps", "priority"]
     ),
     st.sampled_from([[], {}, [[1, 2]], [0], {"id": 1}, "\u0000", "a" * 300]),
 )

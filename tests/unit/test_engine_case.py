@@ -262,6 +262,14 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
         read_case(path)
 
 
+@pytest.mark.parametrize("document", [SINGLE, SPLIT], ids=["single", "disagg"])
+def test_a_case_that_passes_the_end_of_time_is_refused_at_once(tmp_path, document):
+    laws = {key: {"a": 2**62} for key in document if key.endswith("law")}
+    case = read_case(write(tmp_path, document | laws))
+    with pytest.raises(InputError, match=r"case: time passed tick 9223372036854775807; take a"):
+        run_case(case, "case")
+
+
 def test_a_case_without_expectation_cannot_be_checked(tmp_path):
     document = {key: value for key, value in SINGLE.items() if key != "expected"}
     with pytest.raises(InputError, match="nothing to check against"):

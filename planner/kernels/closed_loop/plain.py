@@ -98,8 +98,19 @@ class _Rank:
     def needed(self, i: int) -> int:
         return self.prompt[i] + self.made[i]
 
+    def shared(self, i: int) -> int:
+        return min(self.engine.cached_tokens, self.prompt[i] - 1)
+
+    def own(self, i: int) -> int:
+        return self.needed(i) - self.shared(i)
+
+    def read(self) -> float:
+        again = self.engine.cached_reread * (self.decoding - 1)
+        return self.context + self.engine.cached_tokens * (1.0 + again)
+
     def reserve(self, i: int) -> int:
-        return self.prompt[i] + int(self.engine.reserved_output * self.output[i])
+        output = int(self.engine.reserved_output * self.output[i])
+        return self.prompt[i] - self.shared(i) + output
 
     def admissible(self) -> bool:
         if not self.waiting():
@@ -107,7 +118,7 @@ class _Rank:
         running = self.running()
         if running == 0:
             return True
-        need = max(self.reserve(self.head()), self.needed(self.head()))
+        need = max(self.reserve(self.head()), self.own(self.head()))
         room = self.engine.kv_tokens - max(self.reserved, self.held)
         return running < self.engine.max_num_seqs and need <= room
 
@@ -156,14 +167,18 @@ class _Rank:
             else:
                 self.arrived += 1
             self.reserved += self.reserve(i)
-            self.held += need
-            self.partial, self.computed = i, min(e.cached_tokens, need - 1)
+            self.held += self.own(i)
+            self.partial, self.computed = i, self.shared(i)
             tokens, squares = self.compute(tokens, squares)
         self.before = self.now
         self.now += (
             self.tokens_s(tokens)
             + self.law.square_s * squares
-            + (self.law.context_s * e.mixed_context * self.context if decodes else 0.0)
+            + (
+                self.law.context_s * e.mixed_context * (self.context + e.cached_tokens)
+                if decodes
+                else 0.0
+            )
             + e.host_step_s
             + e.host_sequence_s * self.running()
             + e.host_prefill_s
@@ -207,7 +222,7 @@ class _Rank:
             self.leave(i)
             return
         self.decoding += 1
-        self.context += self.needed(i)
+        self.context += self.own(i)
         self.due[i] = self.counter + self.output[i] - self.made[i]
         self.calendar.setdefault(self.due[i], []).append(i)
         self.order.append(i)
@@ -218,7 +233,7 @@ class _Rank:
         before = self.finished
         while True:
             self.before = self.now
-            self.now += fixed + self.law.context_s * self.context
+            self.now += fixed + self.law.context_s * self.read()
             self.steps += 1
             self.since_look += 1
             self.advance()
@@ -238,14 +253,14 @@ class _Rank:
             self.made[i] = self.output[i]
             self.due[i] = -1
             self.decoding -= 1
-            self.context -= self.needed(i)
+            self.context -= self.own(i)
             self.leave(i)
 
     def leave(self, i: int) -> None:
         self.finish_s[i] = self.now
         self.finished += 1
         self.reserved -= self.reserve(i)
-        self.held -= self.needed(i)
+        self.held -= self.own(i)
         if self.users > 0 and self.sent < self.count:
             self.sent_s[self.sent] = self.now + self.engine.path_out_s
             self.send(self.sent)
@@ -264,8 +279,8 @@ class _Rank:
                 self.made[last] = self.output[last] - (self.due[last] - self.counter)
                 self.due[last] = -1
                 self.decoding -= 1
-                self.context -= self.needed(last)
+                self.context -= self.own(last)
             self.reserved -= self.reserve(last)
-            self.held -= self.needed(last)
+            self.held -= self.own(last)
             self.returned.appendleft(last)
         return self.preempted

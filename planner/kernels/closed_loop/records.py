@@ -61,9 +61,12 @@ class EngineTimes(NamedTuple):
     path_out_s: float = 0.0
     """From the client to the front end, and from the engine back to the client."""
     cached_tokens: int = 0
-    """Leading tokens of every prompt that the prefix cache holds; at least one is computed."""
+    """Leading tokens that all prompts share and the prefix cache holds: not computed, held once,
+    read once a step. At least one token of a prompt is computed."""
     mixed_context: float = 1.0
     """Factor on the context term in steps that also compute prompts: other kernels run there."""
+    cached_reread: float = 0.0
+    """Share of the cached prefix that each further request of a step reads again."""
 
 
 class ClientRecords(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from planner.kernels.stepwise import Disaggregated
     from planner.kernels.stepwise.engine import Step
 
+_LAST_TICK: Final = 2**63 - 1
+"""The latest time of a record."""
+
 
 def run(
     traffic: Traffic,
@@ -36,8 +39,11 @@ def run(
 
     Raises:
         StepLimitError: More than ``max_steps`` steps were scheduled.
+        OverflowError: Time passed what a record can hold.
     """
-    outcome = simulate(jobs(traffic), setup, keep_steps=keep_steps, max_steps=max_steps)
+    outcome = simulate(
+        jobs(traffic), setup, keep_steps=keep_steps, max_steps=max_steps, last_tick=_LAST_TICK
+    )
     records = outcome.records
     columns: dict[str, Any] = {
         "fate": np.array([FATES.index(record.fate) for record in records], np.uint8)

@@ -44,6 +44,7 @@ def simulate_fleet(
     Raises:
         StepLimitError: More than ``max_steps`` steps were scheduled. The tick that it tells may
             be later than that of the step that was one too many.
+        OverflowError: Time passed what a record can hold, 2**63 - 1 ticks.
         ValueError: Arrays of wrong type, shape or order, numbers out of range, or options that
             do not go together.
     """

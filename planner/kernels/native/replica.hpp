@@ -84,10 +84,13 @@ class Replica {
   // Pass every step boundary before `now`, and complete a step that ends then: the next one is
   // scheduled when time passes `now`, and sees whoever comes until then.
   void settle(i64 now) {
-    advance(now);
-    if (boundary_ == now) {
+    while (boundary_ <= now) {
       complete();
-      steps_ = 0;
+      if (boundary_ == now) {
+        steps_ = 0;
+        return;
+      }
+      schedule();
     }
   }
 

@@ -45,6 +45,7 @@ def simulate(
     keep_steps: bool = False,
     stages: bool = False,
     max_steps: int = DEFAULT_MAX_STEPS,
+    last_tick: int | None = None,
 ) -> Outcome:
     """Serve all jobs, one loop iteration per engine step, and tell what happened to each.
 
@@ -54,12 +55,14 @@ def simulate(
         keep_steps: Whether every step is returned.
         stages: Whether each record says where the request's time went.
         max_steps: Steps after which to give up.
+        last_tick: The last tick at which anything may happen; ``None``: time has no end.
 
     Returns:
         Records in the order of ``jobs``, and totals. The same arguments give the same result.
 
     Raises:
         StepLimitError: More than ``max_steps`` steps were scheduled.
+        OverflowError: Time passed ``last_tick``.
 
     Cost:
         O(requests scheduled) per step.
@@ -68,7 +71,7 @@ def simulate(
     cluster = _build(setup, records)
     if stages:
         cluster.ledger = StageLedger(len(cluster.engines))
-    steps = _run(jobs, cluster, keep_steps, max_steps)
+    steps = _run(jobs, cluster, keep_steps, max_steps, last_tick)
     cluster.close()
     return Outcome(
         records=tuple(records),
@@ -87,7 +90,11 @@ def _build(setup: Colocated | Disaggregated, records: list[Record]) -> Cluster:
 
 
 def _run(
-    jobs: Sequence[Job], cluster: Cluster, keep_steps: bool, max_steps: int
+    jobs: Sequence[Job],
+    cluster: Cluster,
+    keep_steps: bool,
+    max_steps: int,
+    last_tick: int | None,
 ) -> list[list[Step]]:
     """Run the event loop until nothing is left to happen."""
     engines = cluster.engines
@@ -101,6 +108,8 @@ def _run(
         if not due:
             return kept
         now = min(due)
+        if last_tick is not None and now > last_tick:
+            raise OverflowError(f"time passed tick {last_tick}")
         while ends and ends[0][0] == now:
             cluster.complete(heapq.heappop(ends)[1], now)
         cluster.advance(now)

@@ -51,6 +51,7 @@ struct Engine {
   double path_in_s, path_out_s;
   i64 cached_tokens;  // leading tokens of every prompt that need not be computed
   double mixed_context;  // factor on the context term in steps that also compute prompts
+  double cached_reread;  // share of the cached prefix that each further request reads again
 };
 
 struct Traffic {
@@ -101,13 +102,22 @@ class Rank {
     return decoding_ + (partial_ >= 0 ? 1 : 0) + static_cast<i64>(done_.size());
   }
   i64 needed(i64 i) const { return it_.prompt[i] + made_[i]; }
+  // A cached prefix is one for all: it is held once, and read once in a step, but for a share.
+  i64 shared(i64 i) const { return std::min<i64>(engine_.cached_tokens, it_.prompt[i] - 1); }
+  i64 own(i64 i) const { return needed(i) - shared(i); }
   i64 reserve(i64 i) const {
-    return it_.prompt[i] + static_cast<i64>(engine_.reserved_output * it_.output[i]);
+    return it_.prompt[i] - shared(i) +
+           static_cast<i64>(engine_.reserved_output * it_.output[i]);
+  }
+  double context() const {
+    const double again = engine_.cached_reread * static_cast<double>(decoding_ - 1);
+    return static_cast<double>(context_) +
+           static_cast<double>(engine_.cached_tokens) * (1.0 + again);
   }
   bool admissible() const {
     if (!waiting()) return false;
     if (running() == 0) return true;
-    const i64 need = std::max(reserve(head()), needed(head()));
+    const i64 need = std::max(reserve(head()), own(head()));
     return running() < engine_.max_seqs && std::max(reserved_, held_) + need <= engine_.kv_tokens;
   }
 
@@ -145,14 +155,14 @@ class Rank {
       if (returned_.empty()) ++arrived_;
       else returned_.pop_front();
       reserved_ += reserve(i);
-      held_ += needed(i);
+      held_ += own(i);
       partial_ = i;
-      computed_ = std::min(engine_.cached_tokens, needed(i) - 1);
+      computed_ = shared(i);
       compute(tokens, squares);
     }
     before_ = now_;
     now_ += law_.tokens_s(static_cast<double>(tokens)) + law_.square * squares +
-            (decodes ? law_.context * engine_.mixed_context * static_cast<double>(context_) : 0.0) +
+            (decodes ? law_.context * engine_.mixed_context * context() : 0.0) +
             engine_.host_step_s +
             engine_.host_sequence_s * static_cast<double>(running()) + engine_.host_prefill_s;
     ++totals_.steps;
@@ -184,7 +194,7 @@ class Rank {
       return;
     }
     ++decoding_;
-    context_ += needed(i);
+    context_ += own(i);
     due_[i] = counter_ + it_.output[i] - made_[i];
     bucket(due_[i]).push_back(i);
     order_.push_back(i);
@@ -197,7 +207,7 @@ class Rank {
     const i64 before = finished_;
     do {
       before_ = now_;
-      now_ += fixed + law_.context * static_cast<double>(context_);
+      now_ += fixed + law_.context * context();
       ++totals_.steps;
       ++since_look_;
       advance();
@@ -220,7 +230,7 @@ class Rank {
       made_[i] = it_.output[i];
       due_[i] = -1;
       --decoding_;
-      context_ -= needed(i);
+      context_ -= own(i);
       leave(i);
     }
     due.clear();
@@ -230,7 +240,7 @@ class Rank {
     it_.finish_s[i] = now_;
     ++finished_;
     reserved_ -= reserve(i);
-    held_ -= needed(i);
+    held_ -= own(i);
     if (it_.clients > 0 && sent_ < it_.count) {
       it_.sent_s[sent_] = now_ + engine_.path_out_s;
       send(sent_);
@@ -252,10 +262,10 @@ class Rank {
         made_[last] = it_.output[last] - (due_[last] - counter_);
         due_[last] = -1;
         --decoding_;
-        context_ -= needed(last);
+        context_ -= own(last);
       }
       reserved_ -= reserve(last);
-      held_ -= needed(last);
+      held_ -= own(last);
       returned_.push_front(last);
     }
     return preempted_;

@@ -66,12 +66,12 @@ PyObject* serve(PyObject*, PyObject* args) {
   Law law{};
   Engine engine{};
   long long tokens, seqs, kv, poll, cached, clients;
-  if (!PyArg_ParseTuple(args, "(OOddd)(iLLLdLidddddddLd)LOOOOO:serve", &knots_in, &steps_in,
+  if (!PyArg_ParseTuple(args, "(OOddd)(iLLLdLidddddddLdd)LOOOOO:serve", &knots_in, &steps_in,
                         &law.slope, &law.square, &law.context, &engine.scheduler, &tokens, &seqs,
                         &kv, &engine.reserved_output, &poll, &engine.late_steps,
                         &engine.host_step_s, &engine.host_sequence_s, &engine.host_prefill_s,
                         &engine.front_request_s, &engine.front_token_s, &engine.path_in_s,
-                        &engine.path_out_s, &cached, &engine.mixed_context, &clients, &prompts, &outputs, &sent_in, &first_in,
+                        &engine.path_out_s, &cached, &engine.mixed_context, &engine.cached_reread, &clients, &prompts, &outputs, &sent_in, &first_in,
                         &finish_in))
     return nullptr;
   Array<double> knots, steps, sent, first, finish;
