@@ -319,3 +319,18 @@ def test_a_share_of_requests_beyond_the_context_is_told():
     assert "1.00% of its requests" in note
     assert "they are refused, and count as missed" in note
     assert plan.workloads[0].attainment.high < 0.9901
+
+
+def test_long_prompts_get_a_pool_of_their_own_and_the_plan_says_what_sharing_costs():
+    """In shared replicas short requests miss by waiting behind the prefill of long ones."""
+    plan = plan_of("long-prompts")
+    (decision,) = [d for d in plan.decisions if d.question == "do workloads share replicas"]
+    assert decision.answer == "segregated"
+    shared = plan_of("long-prompts", "policies.sharing=shared")
+    assert shared.totals.cost_usd_per_hour > plan.totals.cost_usd_per_hour
+    assert decision.numbers["usd_per_hour_shared"] == pytest.approx(
+        shared.totals.cost_usd_per_hour, rel=0.2
+    )
+    (chat,) = [w for w in shared.workloads if w.id == "chat"]
+    waiting = chat.misses.queue + chat.misses.prefill_interference
+    assert waiting > 0.8 * (1 - chat.attainment.value) > 0
