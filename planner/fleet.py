@@ -7,9 +7,9 @@ Numbers carry their unit in the name: s, rps (requests per second), USD per hour
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from planner.errors import InputError
 from planner.source import read_text
@@ -103,7 +103,7 @@ class Pool(Spec):
     pp_degree: int
     ep_degree: int
     dp_degree: int
-    replicas: int
+    replicas: Annotated[int, Field(ge=1)]
     domain: str | None
     link_class: str | None
     precision: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,4 +104,6 @@ def _load(plan: FleetPlan, pool: str, names: list[str]) -> tuple[float, ...]:
     if unknown or not shares:
         what = f"workload {unknown[0]} is not in its scenario" if unknown else "no workload uses it"
         raise InputError(f"pool {pool}: {what}; is the plan whole?")
+    if not (min(shares.values()) >= 0 and 0 < sum(shares.values()) < math.inf):
+        raise InputError(f"pool {pool}: its shares of the load are no positive load; plan again")
     return tuple(shares.get(name, 0.0) for name in names)

@@ -161,4 +161,8 @@ def _ticks(top: float) -> Sequence[float]:
 
 
 def _tick(value: float) -> str:
+    """Write a number of an axis, short enough for its margin."""
+    for least, unit, suffix in ((1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if value >= least:
+            return f"{value / unit:.6g}{suffix}"
     return f"{value:.6g}"

@@ -18,7 +18,8 @@ body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1360px;paddin
 h1{font-size:1.4rem}h2{font-size:1.05rem;margin:0 0 .3rem}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:1.5rem}
 svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#444}
-table{border-collapse:collapse}td{padding:.15rem 1.2rem .15rem 0;vertical-align:top}
+table{border-collapse:collapse;margin:0 0 1.5rem}
+td{padding:.15rem 1.2rem .15rem 0;vertical-align:top}
 td:first-child{color:#666}figure{margin:0}figcaption{color:#666;font-size:.85rem}
 """
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 44
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 24, 44
+LETTER: Final = 7
+"""Width of a letter in a legend, about."""
 COLOURS: Final = ("#1f5fa8", "#c0562f", "#4a8f4a", "#7a5aa6")
 
 
@@ -63,6 +65,7 @@ class Line:
 def line_chart(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> str:
     """Draw lines over two axes."""
     parts = [_frame(title, x, y)]
+    right = WIDTH - RIGHT
     for i, line in enumerate(lines):
         inside = [(a, b) for a, b in line.points if not (y.log and b <= 0)]
         path = " ".join(f"{_x(x, a):.1f},{_y(y, b):.1f}" for a, b in inside)
@@ -72,11 +75,11 @@ def line_chart(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> str:
             f'<polyline fill="none" stroke="{colour}" stroke-width="1.6"{dash} points="{path}"/>'
         )
         if line.name:
-            at = TOP + 14 + 15 * i
             parts.append(
-                f'<text x="{WIDTH - RIGHT - 6}" y="{at}" text-anchor="end" fill="{colour}">'
+                f'<text x="{right}" y="14" text-anchor="end" style="fill:{colour}">'
                 f"{escape(line.name)}</text>"
             )
+            right -= 16 + LETTER * len(line.name)
     return _svg(title, parts)
 
 

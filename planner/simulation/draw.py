@@ -78,7 +78,12 @@ class Draw:
 
         Gaps are cut where the span would pass ``HORIZON_S``: only at rates so low that
         requests do not meet, and towards denser traffic, so never optimistic.
+
+        Raises:
+            ValueError: The draw has streams; :meth:`at` merges them.
         """
+        if self.streams:
+            raise ValueError("a draw of streams has no gaps of its own; ask at() for its requests")
         gap_s = np.minimum(self.gap / rate_rps, HORIZON_S / self.gap.size)
         return np.cumsum(np.rint(gap_s * 1e12).astype(np.int64))
 

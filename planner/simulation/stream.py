@@ -50,7 +50,8 @@ def stream_pool(
         replication: 0, 1, ...: independent of each other.
         chunk: Requests drawn at once. The marginals of gaps, workloads and lengths are
             stratified within each chunk and chunks are independent, so other chunks are other
-            requests.
+            requests. Bursts, traces and sessions begin anew in each, so a chunk must be long
+            against them.
     """
     rate = sum(rates_rps) * setup.simulated / setup.replicas
     stream = Stream(
@@ -61,7 +62,8 @@ def stream_pool(
         router=setup.router,
     )
     for draw in chunks(draws, rates_rps, requests, replication, size_at(rate, chunk)):
-        stream.push(draw.arrival_ps(rate), draw.prompt, draw.output, draw.workload)
+        traffic = draw.at(rate)
+        stream.push(traffic.arrival_ps, traffic.prompt, traffic.output, traffic.workload)
     stream.drain()
     return stream.summary()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from planner.data import shipped
-from planner.errors import LimitReachedError
+from planner.errors import InputError, LimitReachedError
 from planner.fleet import FleetPlan
 from planner.kernels import COMPILED
 from planner.planning import plan_scenario, simulate_plan
@@ -120,6 +120,14 @@ def test_a_plan_survives_its_file_and_is_kept_on_fresh_draws(name):
     assert again == plan
     for result in simulate_plan(again, seed=77, effort=EFFORT):
         assert result.verdict == "kept"
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1e308])
+def test_a_plan_edited_to_no_load_or_an_endless_one_is_refused(share):
+    document = plan_of("quickstart").model_dump()
+    document["workloads"][0]["routing"][0]["share"] = share
+    with pytest.raises(InputError, match="no positive load"):
+        simulate_plan(FleetPlan.model_validate(document), effort=EFFORT)
 
 
 def test_under_minimum_cost_one_unit_less_does_not_keep_the_promise():

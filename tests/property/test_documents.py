@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from planner.errors import InputError
 from planner.fleet import FleetPlan, Interval, read_plan
 from planner.scenario.arrivals import Arrivals, Bursts, Renewal, Replay, Sessions, Users
 from planner.scenario.lengths import (
@@ -241,6 +242,16 @@ def test_a_plan_file_reads_back_equal_and_is_written_the_same(document, tmp_path
     again = read_plan(path)
     assert again == document
     assert dump_json(again) == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("replicas", [0, -1])
+def test_a_pool_without_replicas_is_no_plan(replicas, tmp_path):
+    document = json.loads(dump_json(plan()))
+    document["pools"][0]["replicas"] = replicas
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(InputError, match=r"pools\.0\.replicas"):
+        read_plan(path)
 
 
 @given(scenarios, st.data())

@@ -91,6 +91,16 @@ def test_picture_is_well_formed_and_its_lines_are_the_curve(known):
     assert compliant[-1][1] == pytest.approx(y0, abs=4)
 
 
+@pytest.mark.parametrize("scale", [1, 1e3, 1e5, 1e7])
+def test_numbers_on_the_axes_fit_their_margin(known, scale):
+    curve = tuple(p.model_copy(update={"offered_rps": p.offered_rps * scale}) for p in known.curve)
+    root = ET.fromstring(goodput_svg(known.model_copy(update={"curve": curve})))
+    texts = [t for t in root.iter(f"{SVG}text") if t.get("class") is None and t.get("text-anchor")]
+    labels = [t.text for t in texts if t.text and t.text[0].isdigit()]
+    assert labels
+    assert all(len(label) <= 5 for label in labels)
+
+
 def test_picture_marks_capacity_and_cliff_where_they_are(known):
     root = ET.fromstring(goodput_svg(known))
     lines = {line.get("class", "").split()[-1]: line for line in root.iter(f"{SVG}polyline")}

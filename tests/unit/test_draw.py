@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from planner.problem.arrivals import PoissonArrivals, RenewalArrivals
 from planner.simulation.draw import HORIZON_S, Draws
 from tests.problems import fixed, spread
 
@@ -69,3 +70,12 @@ def test_a_rare_workload_is_drawn_often_enough_to_be_judged():
     assert int((draw.workload == 1).sum()) == pytest.approx(60_000 / 1001, abs=1)
     absent = Draws(LAWS, 0).get((60.0, 0.0), 60_000, 0, 0)
     assert not (absent.workload == 1).any()
+
+
+def test_a_draw_of_streams_has_no_gaps_to_divide():
+    laws = (RenewalArrivals(5.0, 2.0, "gamma"), PoissonArrivals(1.0))
+    draw = Draws(LAWS, 7, laws).get((5.0, 1.0), 500, 0, 0)
+    with pytest.raises(ValueError, match="has no gaps of its own"):
+        draw.arrival_ps(6.0)
+    alone = Draws(LAWS, 7, laws).get((0.0, 1.0), 500, 0, 0)
+    assert alone.arrival_ps(6.0).size == 500

@@ -6,7 +6,8 @@ import numpy as np
 
 from planner.kernels import Deadlines, Limits, simulate_pool
 from planner.kernels.plain_stream import PlainStream
-from planner.simulation.draw import HORIZON_S
+from planner.problem.arrivals import RenewalArrivals
+from planner.simulation.draw import HORIZON_S, Draws
 from planner.simulation.stream import LONGEST_GAP, chunks, size_at, stream_pool
 from tests.problems import affine_law, setup, spread, study
 
@@ -51,6 +52,24 @@ def test_a_stream_counts_what_one_run_over_the_same_requests_does():
         batch = sum(row["decode_batch"] for row in summary.stages_ps.values())
         assert batch == r.stages.decode_batch_ps[done & (kind == k)].sum()
     assert found.busy_ps == r.busy_ps
+
+
+def test_a_stream_of_bursts_counts_what_one_run_over_the_same_requests_does():
+    """Its arrivals come of its law, not of the gaps of a Poisson process."""
+    base = study(spread(300, 40, 1.0), ttft_ms=(60,), tpot_ms=(9,), promise=(0.9,))
+    laws = (RenewalArrivals(30.0, 4.0, "gamma"),)
+    draws = Draws(base.draws.laws, 1, laws)
+    pool = setup(LAW, 64, blocks=900)
+    found = stream_pool(pool, draws, (30.0,), base.deadlines, requests=4_000, chunk=4_000)
+    traffic = next(chunks(draws, (30.0,), 4_000, 0, 4_000)).at(30.0)
+    r = simulate_pool(pool.law, pool.limits, traffic.arrival_ps, traffic.prompt, traffic.output)
+    ttft = (r.first_token_ps - traffic.arrival_ps).astype(np.float64)
+    decode = (r.finish_ps - r.first_token_ps).astype(np.float64)
+    lengths = traffic.prompt, traffic.output
+    good = base.deadlines.met(traffic.workload, lengths, ttft, decode) & (r.finish_ps >= 0)
+    assert found.classes[0].compliant == good.sum()
+    even = stream_pool(pool, base.draws, (30.0,), base.deadlines, requests=4_000, chunk=4_000)
+    assert found.classes[0].compliant < even.classes[0].compliant
 
 
 def test_chunks_are_independent_and_their_marginals_exact():
