@@ -4,13 +4,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 SCENARIO ?= scenarios/quickstart.yaml
+PLANNER_SHARED ?= ../shared
 
 BIN := $(VENV)/bin
-BUILT_FROM := pyproject.toml setup.py MANIFEST.in $(wildcard planner/kernels/native/*.?pp)
+BUILT_FROM := pyproject.toml setup.py MANIFEST.in $(wildcard planner/kernels/native/*.?pp planner/kernels/*/native/*.?pp)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 SAY_KERNEL := $(BIN)/python -c 'import planner.kernels as k; print("installed with the " + k.STATUS)'
 
-.PHONY: plan test lint benchmark clean
+.PHONY: plan test lint benchmark accuracy clean
 
 plan: $(VENV)/.installed
 	$(BIN)/planner plan $(SCENARIO) -o plan.json
@@ -27,8 +28,11 @@ lint: $(VENV)/.installed-dev
 benchmark: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m benchmark tests/benchmark
 
+accuracy: $(VENV)/.installed-dev
+	$(BIN)/python tools/accuracy.py $(PLANNER_SHARED)/data/silicon/closed_loop_means.csv
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info plan.json planner/kernels/*.so
+	rm -rf $(VENV) build dist *.egg-info plan.json planner/kernels/*.so planner/kernels/*/*.so
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -97,6 +97,13 @@ def test_cached_tokens_are_not_computed_but_attended_to() -> None:
     assert records.finish_s[0] - records.first_token_s[0] == pytest.approx(1 + 1e-3 * 22)
 
 
+def test_a_shared_prefix_is_read_once_but_for_a_share() -> None:
+    """Two requests of 21, of which 10 are shared: 2 x 12 own tokens, and 10 (1 + 0.5)."""
+    times = engine(cached_tokens=10, cached_reread=0.5)
+    records = serve_users(LAW, times, 2, tokens(21, 21), tokens(2, 2))
+    assert records.finish_s[0] - records.first_token_s[0] == pytest.approx(1.01 + 1e-3 * 39)
+
+
 def test_a_full_cache_preempts_the_last_and_everybody_finishes() -> None:
     records = serve_users(LAW, engine(kv_tokens=40), 2, tokens(10, 10), tokens(20, 20))
     assert records.preemptions > 0
@@ -124,6 +131,7 @@ def runs(draw: st.DrawFn) -> tuple[RankLaw, EngineTimes, int, np.ndarray, np.nda
         *(rng.random(7) * 0.01),
         draw(st.sampled_from([0, 30])),
         draw(st.sampled_from([1.0, 2.5])),
+        draw(st.sampled_from([0.0, 0.3])),
     )
     prompt = rng.integers(1, 200, n).astype(np.int32)
     output = rng.integers(1, 40, n).astype(np.int32)

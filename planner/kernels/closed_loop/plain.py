@@ -174,11 +174,7 @@ class _Rank:
         self.now += (
             self.tokens_s(tokens)
             + self.law.square_s * squares
-            + (
-                self.law.context_s * e.mixed_context * (self.context + e.cached_tokens)
-                if decodes
-                else 0.0
-            )
+            + (self.law.context_s * e.mixed_context * self.read() if decodes else 0.0)
             + e.host_step_s
             + e.host_sequence_s * self.running()
             + e.host_prefill_s
