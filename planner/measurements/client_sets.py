@@ -16,6 +16,7 @@ import re
 import tarfile
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,12 +27,12 @@ from planner.measurements.traces import LONGEST_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
+_ARCHIVE: Final = re.compile(r"^(?P<name>.*?\.(?:tar\.gz|tgz|tar))(?:#(?P<folder>.*))?$", re.DOTALL)
 _MEMBER: Final = re.compile(
     r"^(?:(?P<folder>.*)/)?chunk-(?P<n>\d{1,6})-(?P<kind>trace\.csv|dataset\.json)$"
 )
@@ -97,6 +98,16 @@ class ClientSet:
         rate = np.concatenate([c.rate_rps for c in self.clients])
         cv = np.concatenate([c.cv for c in self.clients])
         return float((rate * cv).sum() / rate.sum())
+
+
+def client_set_of(path: Path) -> tuple[Path, str | None] | None:
+    """Split ``NAME.tar.gz#FOLDER`` into the archive and the folder in it, which may be a path.
+
+    Returns:
+        None where the name is not that of an archive.
+    """
+    found = _ARCHIVE.match(str(path))
+    return None if found is None else (Path(found["name"]), found["folder"] or None)
 
 
 def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
@@ -262,7 +273,10 @@ def sample_requests(
             outputs.append(rng.choice(window.output.tokens, time_s.size, p=window.output.weight))
             who.append(np.full(time_s.size, i, np.int32))
     if not times or sum(t.size for t in times) == 0:
-        raise InputError(f"{clients.name}: no client has both requests and lengths in this span")
+        raise InputError(
+            f"{clients.name}: no client has both requests and lengths in this span; rates alone"
+            " can tell how a load changes: traffic.series"
+        )
     time_s = np.concatenate(times)
     order = np.argsort(time_s, kind="stable")
     n = order.size

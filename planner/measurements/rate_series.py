@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.errors import InputError, nearest
-from planner.measurements.client_sets import read_client_set
+from planner.measurements.client_sets import client_set_of, read_client_set
 from planner.measurements.request_files import read_chunks
 from planner.measurements.request_times import parse_numbers
 
@@ -33,9 +33,9 @@ def read_rate_series(
     Raises:
         InputError: The file cannot be read, or holds no such series.
     """
-    stem, _, folder = path.name.partition("#")
-    if stem.endswith((".tar.gz", ".tgz", ".tar")):
-        return read_client_set(path.with_name(stem), folder or None).total_rate()
+    archive = client_set_of(path)
+    if archive is not None:
+        return read_client_set(*archive).total_rate()
     start, rate, label = _rows(path, columns)
     kinds = sorted(set(label))
     if name is None and len(kinds) > 1:

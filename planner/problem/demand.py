@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.errors import InputError
-from planner.measurements.client_sets import read_client_set, sample_requests
+from planner.measurements.client_sets import client_set_of, read_client_set, sample_requests
 from planner.measurements.requests import RequestColumns, read_requests
 from planner.measurements.traces import read_histogram
 from planner.problem.arrivals import (
@@ -57,9 +57,9 @@ def read_trace(path: Path, columns: RequestColumns | None = None) -> RequestTrac
     Raises:
         InputError: The file cannot be read or makes no sense.
     """
-    name, _, folder = path.name.partition("#")
-    if name.endswith((".tar.gz", ".tgz", ".tar")):
-        return sample_requests(read_client_set(path.with_name(name), folder or None), SAMPLE_SEED)
+    archive = client_set_of(path)
+    if archive is not None:
+        return sample_requests(read_client_set(*archive), SAMPLE_SEED)
     return read_requests(path, columns)
 
 

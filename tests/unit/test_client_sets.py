@@ -3,12 +3,13 @@
 import io
 import json
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from planner.errors import InputError
-from planner.measurements.client_sets import read_client_set, sample_requests
+from planner.measurements.client_sets import client_set_of, read_client_set, sample_requests
 
 TRACE = "0,2.0,1.0,Gamma,1.0,0.5\n600,0,0,,0,0\n1200,4.0,3.0,Gamma,0.1,2.0\n"
 LENGTHS = {
@@ -73,6 +74,20 @@ def test_several_sets_want_a_name(tmp_path):
         read_client_set(path, "c")
     with pytest.raises(InputError, match="no client has both requests and lengths"):
         sample_requests(read_client_set(path, "b"), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("x/set.tar.gz", ("x/set.tar.gz", None)),
+        ("x/set.tgz#", ("x/set.tgz", None)),
+        ("x/set.tar.gz#language/m-large", ("x/set.tar.gz", "language/m-large")),
+        ("x#1/set.tar#b", ("x#1/set.tar", "b")),
+        ("x/set.csv.gz", None),
+    ],
+)
+def test_a_set_may_lie_deep_in_its_archive(name, parts):
+    assert client_set_of(Path(name)) == (parts and (Path(parts[0]), parts[1]))
 
 
 @pytest.mark.parametrize(
