@@ -99,6 +99,8 @@ setup(
     ext_modules=[
         extension("planner.kernels._replica", NATIVE / "module.cpp", NATIVE),
         extension("planner.kernels._engine", ENGINE / "engine_module.cpp", NATIVE, ENGINE),
-        extension("planner.kernels.closed_loop._closed_loop", CLIENT / "module.cpp", CLIENT),
+        extension(
+            "planner.kernels.closed_loop._closed_loop", CLIENT / "module.cpp", NATIVE, CLIENT
+        ),
     ],
 )

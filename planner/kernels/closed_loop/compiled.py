@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planner.kernels.closed_loop.records import EngineTimes, RankLaw
 
 _NATIVE: Final = Path(__file__).parent / "native"
+_SHARED: Final = Path(__file__).parents[1] / "native"
 
 
 def _load() -> ModuleType | None:
@@ -27,7 +28,8 @@ def _load() -> ModuleType | None:
         module = import_module("planner.kernels.closed_loop._closed_loop")
     except ImportError:
         return None
-    return module if getattr(module, "SOURCES", None) == sources_digest(_NATIVE) else None
+    sources = f"{sources_digest(_SHARED)}-{sources_digest(_NATIVE)}"
+    return module if getattr(module, "SOURCES", None) == sources else None
 
 
 _module: Any = _load()

@@ -5,48 +5,14 @@
 // array can lead outside of memory.
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "array.hpp"
 
-#include <cstring>
 #include <new>
 #include <stdexcept>
 
 #include "pool.hpp"
 
 namespace planner {
-
-// A borrowed one-dimensional, contiguous buffer of T.
-template <class T>
-class Array {
- public:
-  Array() = default;
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-  ~Array() {
-    if (borrowed_) PyBuffer_Release(&view_);
-  }
-
-  bool borrow(PyObject* object, bool writable) {
-    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(object, &view_, flags) != 0) return false;
-    borrowed_ = true;
-    const char* format = view_.format ? view_.format : "B";
-    const bool whole = std::strlen(format) == 1 && std::strchr("ilq", format[0]);
-    if (view_.ndim == 1 && view_.itemsize == static_cast<Py_ssize_t>(sizeof(T)) && whole)
-      return true;
-    PyErr_Format(PyExc_TypeError, "expected a one-dimensional array of %d-byte integers",
-                 static_cast<int>(sizeof(T)));
-    return false;
-  }
-
-  T* data() const { return static_cast<T*>(view_.buf); }
-  i64 size() const { return view_.len / static_cast<i64>(sizeof(T)); }
-
- private:
-  Py_buffer view_{};
-  bool borrowed_ = false;
-};
 
 // The arrays of a tuple, each of `size` entries.
 template <class T>

@@ -1,8 +1,6 @@
 // The Python face: arrays in, arrays out, without the GIL in between. Stable ABI of Python 3.11.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "../../native/array.hpp"
 
-#include <cstring>
 #include <new>
 
 #include "engine.hpp"
@@ -14,37 +12,7 @@
 namespace {
 
 using namespace planner::bench;
-
-// A borrowed one-dimensional, contiguous buffer of T, whose format is one of `formats`.
-template <class T>
-class Array {
- public:
-  Array() = default;
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-  ~Array() {
-    if (borrowed_) PyBuffer_Release(&view_);
-  }
-
-  bool borrow(PyObject* object, const char* formats, bool writable = false) {
-    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(object, &view_, flags) != 0) return false;
-    borrowed_ = true;
-    const char* format = view_.format ? view_.format : "B";
-    if (view_.ndim == 1 && view_.itemsize == static_cast<Py_ssize_t>(sizeof(T)) &&
-        std::strlen(format) == 1 && std::strchr(formats, format[0]))
-      return true;
-    PyErr_SetString(PyExc_TypeError, "an array has the wrong type or shape");
-    return false;
-  }
-
-  T* data() const { return static_cast<T*>(view_.buf); }
-  i64 size() const { return view_.len / static_cast<i64>(sizeof(T)); }
-
- private:
-  Py_buffer view_{};
-  bool borrowed_ = false;
-};
+using planner::Array;
 
 // Values outside of these could index outside of an array, or loop for ever.
 bool in_range(const Law& law, const Engine& engine, const Traffic& traffic) {
@@ -76,10 +44,10 @@ PyObject* serve(PyObject*, PyObject* args) {
     return nullptr;
   Array<double> knots, steps, sent, first, finish;
   Array<i32> prompt, output;
-  if (!knots.borrow(knots_in, "d") || !steps.borrow(steps_in, "d") ||
-      !prompt.borrow(prompts, "il") || !output.borrow(outputs, "il") ||
-      !sent.borrow(sent_in, "d", true) || !first.borrow(first_in, "d", true) ||
-      !finish.borrow(finish_in, "d", true))
+  if (!knots.borrow(knots_in, false) || !steps.borrow(steps_in, false) ||
+      !prompt.borrow(prompts, false) || !output.borrow(outputs, false) ||
+      !sent.borrow(sent_in, true) || !first.borrow(first_in, true) ||
+      !finish.borrow(finish_in, true))
     return nullptr;
   law.knots = knots.data();
   law.step_s = steps.data();

@@ -2,10 +2,8 @@
 //
 // Only the stable ABI of Python 3.11. The caller (planner/kernels/engine) checks what values
 // mean; here it is made sure that no value and no array can lead outside of memory.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "../array.hpp"
 
-#include <cstring>
 #include <new>
 #include <stdexcept>
 
@@ -19,42 +17,6 @@ namespace {
 
 using namespace planner;
 using namespace planner::engine;
-
-// A borrowed one-dimensional, contiguous buffer of T; None is absent.
-template <class T>
-class Array {
- public:
-  Array() = default;
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-  ~Array() {
-    if (borrowed_) PyBuffer_Release(&view_);
-  }
-
-  bool borrow(PyObject* object, bool writable) {
-    if (object == Py_None) return true;
-    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(object, &view_, flags) != 0) return false;
-    borrowed_ = true;
-    const char* format = view_.format ? view_.format : "B";
-    const bool whole = std::strlen(format) == 1 && std::strchr("bBilq", format[0]);
-    if (view_.ndim == 1 && view_.itemsize == static_cast<Py_ssize_t>(sizeof(T)) && whole)
-      return true;
-    PyErr_Format(PyExc_TypeError, "expected a one-dimensional array of %d-byte integers",
-                 static_cast<int>(sizeof(T)));
-    return false;
-  }
-
-  bool absent() const { return !borrowed_; }
-  T* data() const { return borrowed_ ? static_cast<T*>(view_.buf) : nullptr; }
-  i64 size() const { return borrowed_ ? view_.len / static_cast<i64>(sizeof(T)) : 0; }
-  bool has(i64 size) const { return borrowed_ && this->size() == size; }
-  bool has_if_any(i64 size) const { return !borrowed_ || this->size() == size; }
-
- private:
-  Py_buffer view_{};
-  bool borrowed_ = false;
-};
 
 constexpr i64 kMost = i64{1} << 30;
 
@@ -210,19 +172,19 @@ PyObject* simulate_unguarded(PyObject* args) {
   Array<i32> prompt, output, limit, priority, group, prefix_name, narrow[5];
   Array<std::uint8_t> fate;
   Array<i64> wide[9];
-  if (!fleet.borrow(fleet_in, false) || !knots[0].borrow(knots_in[0], false) ||
-      !knots[1].borrow(knots_in[1], false) || !routers[0].borrow(routers_in[0], false) ||
-      !routers[1].borrow(routers_in[1], false) || !arrival.borrow(t[0], false) ||
-      !prompt.borrow(t[1], false) || !output.borrow(t[2], false) || !limit.borrow(t[3], false) ||
-      !priority.borrow(t[4], false) || !group.borrow(t[5], false) ||
-      !deadline.borrow(t[6], false) || !prefix_start.borrow(t[7], false) ||
-      !prefix_name.borrow(t[8], false) || !fate.borrow(c[0], true) ||
-      !n_steps.borrow(steps_in, true) || !token_times.borrow(times_in, true))
+  if (!fleet.borrow_if_any(fleet_in, false) || !knots[0].borrow_if_any(knots_in[0], false) ||
+      !knots[1].borrow_if_any(knots_in[1], false) || !routers[0].borrow_if_any(routers_in[0], false) ||
+      !routers[1].borrow_if_any(routers_in[1], false) || !arrival.borrow_if_any(t[0], false) ||
+      !prompt.borrow_if_any(t[1], false) || !output.borrow_if_any(t[2], false) || !limit.borrow_if_any(t[3], false) ||
+      !priority.borrow_if_any(t[4], false) || !group.borrow_if_any(t[5], false) ||
+      !deadline.borrow_if_any(t[6], false) || !prefix_start.borrow_if_any(t[7], false) ||
+      !prefix_name.borrow_if_any(t[8], false) || !fate.borrow_if_any(c[0], true) ||
+      !n_steps.borrow_if_any(steps_in, true) || !token_times.borrow_if_any(times_in, true))
     return nullptr;
   for (int i = 0; i < 9; ++i)
-    if (!wide[i].borrow(c[1 + i], true)) return nullptr;
+    if (!wide[i].borrow_if_any(c[1 + i], true)) return nullptr;
   for (int i = 0; i < 5; ++i)
-    if (!narrow[i].borrow(c[10 + i], true)) return nullptr;
+    if (!narrow[i].borrow_if_any(c[10 + i], true)) return nullptr;
 
   // --- the fleet ---
   Setup setup;
