@@ -312,6 +312,7 @@ def test_remarks_never_take_the_place_of_results():
 def test_an_interrupt_ends_with_4():
     code = (
         "import os, signal, sys, planner.cli.check as c\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # shells may have it ignored
         "c._summary = lambda *a: os.kill(os.getpid(), signal.SIGINT)\n"
         "from planner.cli import main\n"
         "sys.exit(main(['check', 'x.yaml']))\n"
@@ -327,6 +328,7 @@ def test_an_interrupt_ends_with_4():
 def test_an_interrupt_outside_of_a_verb_ends_with_4(where):
     code = (
         "import os, signal, sys, typer.core, typer.main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"{where} = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
         "from planner.cli import main\n"
         "sys.exit(main(['check', 'x.yaml']))\n"
