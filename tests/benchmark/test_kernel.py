@@ -233,9 +233,10 @@ import re, sys, time
 from pathlib import Path
 import numpy as np
 from planner.kernels import Law, Limits
+from planner.problem.deadlines import Deadlines
 from planner.problem.lengths import IndependentLengths, LengthMarginal
 from planner.simulation.draw import Draws
-from planner.simulation.pool import Deadlines, PoolSetup
+from planner.simulation.pool import PoolSetup
 from planner.simulation.stream import stream_pool
 
 n, rate = int(sys.argv[1]), float(sys.argv[2])
