@@ -9,8 +9,9 @@ have no last bit here, so time needs no shifting however long a stream lasts.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from math import ceil, sqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from planner.kernels.plain_blocks import held_after, steps_to_cover, steps_within
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -74,46 +75,6 @@ def drain(member: Member) -> Totals:
         totals: Totals = stop.value
         return totals
     raise AssertionError("a replica without work and without end")
-
-
-def _held(by_residue: list[int], members: int, held: int, steps: int, counter: int) -> int:
-    """Bring a count of blocks forward by ``steps`` to ``counter`` (see ``native/blocks.hpp``)."""
-    size = len(by_residue)
-    if steps >= size:
-        turns, steps = divmod(steps, size)
-        held += turns * members
-    for at in range(counter - steps, counter):
-        held += by_residue[-at % size]
-    return held
-
-
-def _steps_within(by_residue: list[int], members: int, room: int, at: int, limit: int) -> int:
-    """Count the steps after counter ``at``, up to ``limit``, whose new blocks fit in ``room``."""
-    size = len(by_residue)
-    turns = min(room // members, limit // size)
-    room -= turns * members
-    steps = turns * size
-    while steps < limit and (new := by_residue[-(at + steps) % size]) <= room:
-        room -= new
-        steps += 1
-    return steps
-
-
-def _steps_to_cover(span: int, first: int, slope: int, limit: int) -> int:
-    """Return the smallest s in [1, limit] with s * first + slope * s(s-1)/2 >= span.
-
-    The square root guesses, integers decide.
-    """
-    if span <= first:
-        return 1
-    linear = first - 0.5 * slope
-    root = 2.0 * span / (linear + sqrt(linear * linear + 2.0 * slope * span))
-    s = max(1, ceil(root)) if root < limit else limit
-    while s > 1 and (s - 1) * first + slope * ((s - 1) * (s - 2) // 2) >= span:
-        s -= 1
-    while s < limit and s * first + slope * (s * (s - 1) // 2) < span:
-        s += 1
-    return s
 
 
 def replica(
@@ -191,7 +152,7 @@ def replica(
                     need = tokens if reserve or tokens < budget else budget
                     slope = context_ps * decoding
                     span = upcoming - start + (inbox[head] in late)
-                    cut = _steps_to_cover(span, first_step, slope, steps)
+                    cut = steps_to_cover(span, first_step, slope, steps)
                     look = start + cut * first_step + slope * (cut * (cut - 1) // 2)
                     if context <= size * (kv_blocks - watermark + -need // size):
                         steps, boundary = cut, look
@@ -226,7 +187,7 @@ def replica(
                 head_block_wait += boundary - blocked_since
                 blocked_since = NEVER
             if context + (size - 1) * decoding > size * (peak - prefill_blocks):
-                held = _held(by_residue, decoding, held, counter - held_at, counter)
+                held = held_after(by_residue, decoding, held, counter - held_at, counter)
                 held_at = counter
                 if held + prefill_blocks > peak:
                     peak = held + prefill_blocks
@@ -289,7 +250,7 @@ def replica(
         sure = kv_blocks - decoding + -context // size  # blocks free beyond doubt
         exact = False
         while prefill_blocks > sure:
-            held = _held(by_residue, decoding, held, counter + 1 - held_at, counter + 1)
+            held = held_after(by_residue, decoding, held, counter + 1 - held_at, counter + 1)
             held_at = counter + 1
             sure = kv_blocks - held
             exact = True
@@ -327,7 +288,7 @@ def replica(
                 chunk = budget
             blocks = -(-(partial_computed + chunk) // size)
             if blocks > sure and not exact:
-                held = _held(by_residue, decoding, held, counter + 1 - held_at, counter + 1)
+                held = held_after(by_residue, decoding, held, counter + 1 - held_at, counter + 1)
                 held_at = counter + 1
                 sure = kv_blocks - held
                 exact = True
@@ -378,7 +339,9 @@ def replica(
                     need += watermark
                 if need > sure:
                     if not exact:
-                        held = _held(by_residue, decoding, held, counter + 1 - held_at, counter + 1)
+                        held = held_after(
+                            by_residue, decoding, held, counter + 1 - held_at, counter + 1
+                        )
                         held_at = counter + 1
                         sure = kv_blocks - held
                         exact = True
@@ -440,10 +403,10 @@ def replica(
                 if steps > 1:
                     if context + (steps + size - 1) * decoding > size * kv_blocks:
                         now = counter + 1
-                        held = _held(by_residue, decoding, held, now - held_at, now)
+                        held = held_after(by_residue, decoding, held, now - held_at, now)
                         held_at = now
                         room = kv_blocks - held
-                        steps = 1 + _steps_within(by_residue, decoding, room, now, steps - 1)
+                        steps = 1 + steps_within(by_residue, decoding, room, now, steps - 1)
                     duration = steps * first_step + slope * (steps * (steps - 1) // 2)
             boundary = start + duration
         else:

@@ -16,8 +16,7 @@
 
 #include "../blocks.hpp"
 #include "../calendar.hpp"
-#include "engine.hpp"
-#include "gaps.hpp"
+#include "lazy_engine.hpp"
 
 namespace planner::engine {
 
@@ -28,13 +27,13 @@ inline bool can_skip_asynchronously(const Options& options) {
          options.block_size <= (1 << 16);
 }
 
-class AsyncEngine final : public Engine {
+class AsyncEngine final : public LazyEngine {
  public:
   AsyncEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns)
-      : Engine(options, law, traffic, columns),
+      : LazyEngine(options, law, traffic, columns),
         leaving_(std::min(options.max_num_seqs, traffic.count)),
         ending_(std::min(options.max_num_seqs, traffic.count)),
-        growth_(options.block_size), gaps_(columns.token_times != nullptr) {}
+        growth_(options.block_size) {}
 
   void enqueue(Request* it, i64 now, bool scheduled) override {
     waiting_.add(it);
@@ -55,7 +54,6 @@ class AsyncEngine final : public Engine {
   bool in_flight() const override { return flights_ > 0; }
   i64 last_end() const override { return flight_[flights_ - 1].end; }
   i64 next_end() const override { return flights_ ? end_after(ahead_) : kNever; }
-  void stretch(i64) override {}  // ranks in lock-step are literal
 
   bool schedule(i64 now) override {
     plan_.clear();
@@ -134,26 +132,13 @@ class AsyncEngine final : public Engine {
     return room >= 0 && growth_.steps_within(growth_.held(scheduled_) + room, 1) == 1;
   }
 
-  i64 reserved() const override {
-    i64 sum = 0;
-    for (const Request* it : alone_)
-      if (!it->decoding) sum += pool_.needed(*it, it->tokens());
-    return sum;
-  }
-
   // --- lazy requests ---
 
   // `it` was sampled in the step just scheduled.
   void join_if_it_goes_on(Request* it) {
     const i32 sampled = it->outputs + it->unseen;
     if (sampled >= it->target) return;
-    if (free_seats_.empty()) {
-      free_seats_.push_back(static_cast<i32>(seats_.size()));
-      seats_.push_back(nullptr);
-    }
-    it->seat = free_seats_.back();
-    free_seats_.pop_back();
-    seats_[it->seat] = it;
+    take_seat(it);
     it->lazy = true;
     it->offset = it->computed - scheduled_;
     it->joined = scheduled_;
@@ -196,17 +181,7 @@ class AsyncEngine final : public Engine {
     }
     it->lazy = false;
     --unfinished_;
-    free_seats_.push_back(it->seat);
-    const i64 steps = completed_ - it->joined;
-    if (steps <= 0) return;
-    if (gaps_.keeps_ends())
-      gaps_.copy_ends(it->joined, completed_,
-                      columns_.token_times + columns_.token_start[it->rank] + it->outputs);
-    it->outputs += static_cast<i32>(steps);
-    it->last_token = last_completion_;
-    it->max_gap = std::max(it->max_gap, gaps_.longest_since(it->joined));
-    columns_.max_gap[it->rank] = it->max_gap;
-    columns_.tokens[it->rank] = it->outputs;
+    leave_seat(it, completed_, last_completion_);
   }
 
   // --- the end of a step ---
@@ -316,8 +291,6 @@ class AsyncEngine final : public Engine {
     return budget;
   }
 
-  void admitted(Request* it) override { alone_.push_back(it); }
-
   // --- windows ---
 
   // Tick at which the first step in flight, or the one `skipped` later, completes.
@@ -417,13 +390,9 @@ class AsyncEngine final : public Engine {
   i64 flights_ = 0;
   bool stalled_ = false;
   std::vector<Scheduled> passed_;
-  std::vector<Request*> seats_;
-  std::vector<i32> free_seats_;
-  std::vector<Request*> alone_;        // running, neither lazy nor done, in order of admission
   std::vector<Request*> named_later_;  // lazy ones of which a token became known
   Calendar leaving_, ending_;
   DecodeBlocks<0> growth_;
-  Gaps gaps_;
   i64 scheduled_ = 0, completed_ = 0;  // steps
   i64 called_at_ = 0;  // completed_ when the last step was scheduled
   i64 grown_ = 0;

@@ -20,8 +20,7 @@
 
 #include "../blocks.hpp"
 #include "../calendar.hpp"
-#include "engine.hpp"
-#include "gaps.hpp"
+#include "lazy_engine.hpp"
 
 namespace planner::engine {
 
@@ -34,12 +33,12 @@ inline bool can_skip(const Options& options) {
 
 // kBlockSize: tokens per block, known when compiled; 0: told when run.
 template <int kBlockSize>
-class FastEngine final : public Engine {
+class FastEngine final : public LazyEngine {
  public:
   FastEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns)
-      : Engine(options, law, traffic, columns),
+      : LazyEngine(options, law, traffic, columns),
         calendar_(std::min(options.max_num_seqs, traffic.count)),
-        growth_(options.block_size), gaps_(columns.token_times != nullptr) {}
+        growth_(options.block_size) {}
 
   void enqueue(Request* it, i64 now, bool scheduled) override {
     waiting_.add(it);
@@ -60,7 +59,6 @@ class FastEngine final : public Engine {
   bool in_flight() const override { return end_ != kNever; }
   i64 last_end() const override { return end_; }
   i64 next_end() const override { return end_; }
-  void stretch(i64) override {}  // ranks in lock-step are literal
 
   bool schedule(i64 now) override {
     plan_.clear();
@@ -115,23 +113,10 @@ class FastEngine final : public Engine {
     return room >= 0 && growth_.steps_within(growth_.held(counter_) + room, 1) == 1;
   }
 
-  i64 reserved() const override {
-    i64 sum = 0;
-    for (const Request* it : alone_)
-      if (!it->decoding) sum += pool_.needed(*it, it->tokens());
-    return sum;
-  }
-
   // --- becoming lazy, and being told one's state ---
 
   void join(Request* it) {
-    if (free_seats_.empty()) {
-      free_seats_.push_back(static_cast<i32>(seats_.size()));
-      seats_.push_back(nullptr);
-    }
-    it->seat = free_seats_.back();
-    free_seats_.pop_back();
-    seats_[it->seat] = it;
+    take_seat(it);
     it->lazy = true;
     it->offset = it->computed - counter_;
     it->finish_key = counter_ + it->target - it->outputs;
@@ -151,17 +136,7 @@ class FastEngine final : public Engine {
     growth_.leave(it->offset);
     context_ -= it->computed;
     --decoding_;
-    free_seats_.push_back(it->seat);
-    const i64 steps = counter_ - it->joined;
-    if (steps == 0) return;
-    if (gaps_.keeps_ends())
-      gaps_.copy_ends(it->joined, counter_,
-                      columns_.token_times + columns_.token_start[it->rank] + it->outputs);
-    it->outputs += static_cast<i32>(steps);
-    it->last_token = now;
-    it->max_gap = std::max(it->max_gap, gaps_.longest_since(it->joined));
-    columns_.max_gap[it->rank] = it->max_gap;
-    columns_.tokens[it->rank] = it->outputs;
+    leave_seat(it, counter_, now);
   }
 
   // --- the end of a step, or of a window ---
@@ -235,8 +210,6 @@ class FastEngine final : public Engine {
     return budget;
   }
 
-  void admitted(Request* it) override { alone_.push_back(it); }
-
   // How long the step takes, or how many steps go by until something happens.
   void set_end(i64 now) {
     Work work;
@@ -306,12 +279,8 @@ class FastEngine final : public Engine {
     if (steps < steps_ahead_) set_window(steps);
   }
 
-  std::vector<Request*> seats_;
-  std::vector<i32> free_seats_;
-  std::vector<Request*> alone_;  // running and not lazy, in order of admission
   Calendar calendar_;
   DecodeBlocks<kBlockSize> growth_;
-  Gaps gaps_;
   i64 counter_ = 0;      // steps so far: the clock of all lazy requests
   i64 grown_ = 0;        // counter for which they hold their blocks
   i64 decoding_ = 0;     // how many
