@@ -141,6 +141,7 @@ def _quantity(dimension: Dimension, *, gt: float | None = None, ge: float | None
 if TYPE_CHECKING:
     Seconds = float
     RequestsPerSecond = float
+    RequestsPerSecondOrNone = float
     Bytes = float
     BytesPerSecond = float
     FlopPerSecond = float
@@ -149,6 +150,7 @@ if TYPE_CHECKING:
 else:
     Seconds = _quantity(TIME, gt=0)
     RequestsPerSecond = _quantity(RATE, gt=0)
+    RequestsPerSecondOrNone = _quantity(RATE, ge=0)
     Bytes = _quantity(MEMORY, ge=0)
     BytesPerSecond = _quantity(BANDWIDTH, ge=0)
     FlopPerSecond = _quantity(COMPUTE, ge=0)

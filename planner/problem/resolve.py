@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
     from planner.problem.periods import Calendar
+    from planner.scenario.aim import Objective
     from planner.scenario.lengths import Lengths
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
-    from planner.scenario.scenario import Objective
     from planner.scenario.slo import Slo
     from planner.scenario.traffic import Traffic
 

@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from planner.scenario.aim import Objective, Solver, version_as_text
 from planner.scenario.policies import Policies
 from planner.scenario.supply import AcceleratorOffer, Limits
 from planner.scenario.traffic import Traffic
 from planner.scenario.workload import Workload
 from planner.spec import Spec, mistake
-from planner.units import Seconds, Share
-
-Objective = Literal["max_goodput_per_usd", "min_cost", "max_goodput"]
-
-
-def _version_as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, float) else value
-
-
-class Solver(Spec):
-    """How hard to try."""
-
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    """Seed of every random draw; same seed, same plan."""
-
-    gap: Annotated[Share, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.001
-    """Relative gap to the best bound at which the program counts as solved."""
-
-    time_limit: Seconds = 300.0
-    """When to stop with the best plan so far."""
 
 
 class Scenario(Spec):
     """The question that a plan answers."""
 
-    format_version: Annotated[Literal["1.0"], BeforeValidator(_version_as_text)]
+    format_version: Annotated[Literal["1.0"], BeforeValidator(version_as_text)]
     """Version of this file format: ``1.0``."""
 
     name: Annotated[str, Field(min_length=1, max_length=100)]

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from planner.errors import InputError
 from planner.fleet import FleetPlan, Interval, read_plan
+from planner.scenario.aim import Solver
 from planner.scenario.arrivals import Arrivals, Bursts, Renewal, Replay, Sessions, Users
 from planner.scenario.lengths import (
     Columns,
@@ -29,7 +30,7 @@ from planner.scenario.lengths import (
 from planner.scenario.load import load_scenario
 from planner.scenario.overrides import apply_overrides
 from planner.scenario.policies import Policies
-from planner.scenario.scenario import Scenario, Solver
+from planner.scenario.scenario import Scenario
 from planner.scenario.slo import PromptBucket, Slo
 from planner.scenario.supply import AcceleratorOffer, Limits, PriceChoice
 from planner.scenario.traffic import Growth, Profile, Traffic
