@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from planner.api import capacity, compare, explain, load, plan, simulate
+    from planner.api import capacity, compare, explain, load, load_table, plan, simulate
     from planner.errors import (
         InfeasibleError,
         InputError,
@@ -31,6 +31,7 @@ __all__ = [
     "compare",
     "explain",
     "load",
+    "load_table",
     "plan",
     "simulate",
 ]
@@ -47,6 +48,7 @@ _HOMES: Final = {
     "compare": "planner.api",
     "explain": "planner.api",
     "load": "planner.api",
+    "load_table": "planner.api",
     "plan": "planner.api",
     "simulate": "planner.api",
 }

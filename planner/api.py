@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from planner.explanation.compare import Row, compare_rows, row_of_plan
 from planner.explanation.why import explain_plan
-from planner.scenario.load import load_scenario, solver_settings
+from planner.scenario.load import (
+    load_question,
+    question_of_table,
+    simulated,
+    solver_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,11 +21,11 @@ if TYPE_CHECKING:
     from planner.explanation.why import Why
     from planner.fleet import FleetPlan, WorkloadResult
     from planner.planning.capacity import TemplateCapacity, Wanted
-    from planner.scenario.load import LoadedScenario
+    from planner.scenario.load import LoadedScenario, LoadedTables
 
 
-def load(path: str | Path, settings: Sequence[str] = ()) -> LoadedScenario:
-    """Read a scenario, with ``path=value`` settings applied.
+def load(path: str | Path, settings: Sequence[str] = ()) -> LoadedScenario | LoadedTables:
+    """Read a scenario of either form, with ``path=value`` settings applied.
 
     Args:
         path: The YAML file.
@@ -29,11 +34,24 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> LoadedScenario:
     Raises:
         InputError: One line per mistake, each with its place.
     """
-    return load_scenario(Path(path), settings)
+    return load_question(Path(path), settings)
+
+
+def load_table(path: str | Path, settings: Sequence[str] = ()) -> LoadedTables:
+    """Ask for the cheapest fleet by a file of measured capacities alone.
+
+    Args:
+        path: JSON with ``gpu_info``, ``workload_distribution`` and ``total_request_rate``.
+        settings: Changes such as ``limits.budget=9 USD/h``.
+
+    Raises:
+        InputError: One line per mistake, each with its place.
+    """
+    return question_of_table(Path(path), settings)
 
 
 def plan(
-    scenario: LoadedScenario,
+    scenario: LoadedScenario | LoadedTables,
     *,
     time_limit_s: float | None = None,
     gap: float | None = None,
@@ -44,7 +62,7 @@ def plan(
     """Find the fleet that keeps every promise at the best objective, and prove it.
 
     Args:
-        scenario: What :func:`load` returned.
+        scenario: What :func:`load` or :func:`load_table` returned.
         time_limit_s: When to stop with the best plan so far; the scenario's where left out.
         gap: Relative distance to the bound that counts as solved; the scenario's where left out.
         seed: Seed of every random draw; the scenario's where left out.
@@ -54,10 +72,10 @@ def plan(
     Returns:
         The plan; its ``status`` says whether there is a fleet, and how good the proof is.
     """
-    from planner.planning import plan_scenario
+    from planner.planning import plan_question
 
     changed = scenario.changed(solver_settings(time_limit_s, gap, seed))
-    return plan_scenario(changed, created=created, progress=progress)
+    return plan_question(changed, created=created, progress=progress)
 
 
 def simulate(
@@ -79,7 +97,7 @@ def simulate(
 
 
 def capacity(
-    scenario: LoadedScenario,
+    scenario: LoadedScenario | LoadedTables,
     wanted: Wanted | None = None,
     *,
     replicas: int = 1,
@@ -96,12 +114,14 @@ def capacity(
         progress: Told what is being done and which share of the whole is done.
 
     Raises:
-        InputError: No template fits what is wanted.
+        InputError: No template fits what is wanted, or the scenario has measured capacities.
         InfeasibleError: The promise holds at no load.
     """
     from planner.planning.capacity import capacity_of
 
-    return capacity_of(scenario, wanted, replicas=replicas, precision=precision, progress=progress)
+    return capacity_of(
+        simulated(scenario), wanted, replicas=replicas, precision=precision, progress=progress
+    )
 
 
 def explain(fleet: FleetPlan, why_not: str | None = None) -> Why:

@@ -44,13 +44,17 @@ def check(
 def _summary(path: Path, settings: list[str]) -> str:
     from planner.catalogue import Catalogue
     from planner.problem.resolve import resolve
-    from planner.scenario.load import load_scenario
+    from planner.problem.tables import resolve_tables
+    from planner.reporting.format import count
+    from planner.scenario.load import LoadedScenario, load_question
 
-    loaded = load_scenario(path, settings)
-    resolve(loaded, Catalogue())
-    scenario = loaded.scenario
-    counts = ((len(scenario.workloads), "workload"), (len(scenario.accelerators), "accelerator"))
-    return ", ".join(f"{n} {what}{'s' if n != 1 else ''}" for n, what in counts)
+    loaded = load_question(path, settings)
+    if isinstance(loaded, LoadedScenario):
+        resolve(loaded, Catalogue())
+        workloads, offers = loaded.scenario.workloads, loaded.scenario.accelerators
+        return f"{count(len(workloads), 'workload')}, {count(len(offers), 'accelerator')}"
+    table = resolve_tables(loaded)
+    return f"{count(len(table.demanded), 'bucket')}, {count(len(table.templates), 'template')}"
 
 
 def _mistake(line: str) -> dict[str, Any]:

@@ -9,16 +9,18 @@ import typer
 
 from planner.cli.options import Json, Output, Seed, Settings, seconds, share
 from planner.cli.output import emit, emit_tables, note, progress, require_writable, write_whole
+from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.fleet import FleetPlan
+    from planner.scenario.load import LoadedScenario, LoadedTables
 
 EXIT_CODES: Final = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknown": 4}
 """By status: ``feasible`` and ``unknown`` mean that a limit ended the work before the proof."""
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The scenario.")],
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The scenario.")] = None,
     output: Output = None,
     as_json: Json = False,
     settings: Settings = None,
@@ -39,13 +41,21 @@ def plan(
         bool,
         typer.Option("--no-extrapolation", help="Refuse curves outside their measured range."),
     ] = False,
+    capacity_table: Annotated[
+        Path | None,
+        typer.Option(
+            "--capacity-table",
+            metavar="FILE",
+            help="Plan the cheapest fleet by a JSON table of measured capacities instead.",
+        ),
+    ] = None,
 ) -> int:
     """Find the best fleet that keeps every promise, and prove it.
 
     The table goes to standard output, or the plan document with --json; -o writes the document
     to a file as well.
     """
-    from planner.scenario.load import load_scenario, solver_settings
+    from planner.scenario.load import solver_settings
     from planner.spec import dump_json
 
     changes = [
@@ -53,13 +63,13 @@ def plan(
         *solver_settings(seconds("--time-limit", time_limit), share("--gap", gap), seed),
         *(["policies.extrapolation=false"] if no_extrapolation else []),
     ]
-    loaded = load_scenario(file, changes)
+    loaded = _load(file, capacity_table, changes)
     if output is not None:
         require_writable(output)
-    from planner.planning import plan_scenario  # heavy: after all that can be refused at once
+    from planner.planning import plan_question  # heavy: after all that can be refused at once
 
     with progress() as report:
-        answer = plan_scenario(loaded, created=created, progress=report)
+        answer = plan_question(loaded, created=created, progress=report)
     try:
         if output is not None:
             write_whole(output, dump_json(answer))
@@ -68,13 +78,27 @@ def plan(
     return EXIT_CODES[answer.status]
 
 
-def _show(answer: FleetPlan, *, as_json: bool) -> None:
-    from planner.reporting.tables import plan_table
-    from planner.spec import dump_json
+def _load(
+    file: Path | None, capacity_table: Path | None, changes: list[str]
+) -> LoadedScenario | LoadedTables:
+    from planner.scenario.load import load_question, question_of_table
 
+    if file is not None and capacity_table is None:
+        return load_question(file, changes)
+    if capacity_table is not None and file is None:
+        return question_of_table(capacity_table, changes)
+    what = "both are given" if file is not None else "neither is given"
+    raise InputError(f"give either FILE or --capacity-table FILE; {what}")
+
+
+def _show(answer: FleetPlan, *, as_json: bool) -> None:
     if as_json:
+        from planner.spec import dump_json
+
         emit(dump_json(answer))
     else:
+        from planner.reporting.tables import plan_table
+
         emit_tables(*plan_table(answer))
     if answer.status == "feasible":
         note("a limit ended the work: this is the best plan so far, not proven best")

@@ -18,7 +18,7 @@ class Why(Spec):
     question: str | None
     """Part of a template's name, where one was asked about."""
     chosen: tuple[str, ...]
-    """Pools of the plan that the question names; empty without a question."""
+    """Pools of the plan, or templates of its table, that the question names; else empty."""
     decisions: tuple[Decision, ...]
     tight_limits: tuple[LimitUse, ...]
     """Limits that are used up, or whose next unit is worth money."""
@@ -42,9 +42,12 @@ def explain_plan(plan: FleetPlan, why_not: str | None = None) -> Why:
         return _why(plan, None, (), plan.rejected)
     word = why_not.casefold().strip()
     rejected = tuple(x for x in plan.rejected if word in x.template.casefold())
-    chosen = tuple(p.id for p in plan.pools if word in f"{p.id} {p.accelerator}".casefold())
+    there = [(p.id, p.accelerator) for p in plan.pools]
+    if plan.capacity_table is not None:
+        there += [(u.template, u.accelerator) for u in plan.capacity_table.units]
+    chosen = tuple(name for name, kind in there if word in f"{name} {kind}".casefold())
     if not word or not (rejected or chosen):
-        known = [x.template for x in plan.rejected] + [p.id for p in plan.pools]
+        known = [x.template for x in plan.rejected] + [name for name, _ in there]
         raise InputError(f"--why-not {why_not}: no template has it; {nearest(why_not, known)}")
     return _why(plan, why_not, chosen, rejected)
 

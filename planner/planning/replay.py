@@ -52,6 +52,10 @@ def simulate_plan(
     Raises:
         InputError: The plan has no pools, or its scenario or a pool cannot be rebuilt here.
     """
+    if plan.capacity_table is not None:
+        raise InputError(
+            "the plan rests on a measured capacity table; there is no curve to simulate it by"
+        )
     if not plan.pools:
         raise InputError("the plan has no pools; there is nothing to simulate")
     tell = Teller(progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
 from planner.units import TIME
@@ -37,6 +38,8 @@ def plan_table(plan: FleetPlan) -> tuple[RenderableType, ...]:
     """
     if plan.totals is None:
         return tuple(_no_fleet(plan))
+    if plan.capacity_table is not None:
+        return (*_answer(plan), *_money(plan), *_grounds(plan))
     return (*_answer(plan), *_promises(plan), *_money(plan), *_grounds(plan))
 
 
@@ -76,13 +79,26 @@ def _answer(plan: FleetPlan) -> Iterator[RenderableType]:
         (
             f"{usd(totals.usd_per_thousand_compliant)} per thousand compliant requests",
             f"{rate(totals.goodput_rps)} compliant of {rate(totals.offered_rps)} offered "
-            f"({share(totals.attainment)}); MFU {share(totals.mfu)}, reported and not optimised",
+            f"({share(totals.attainment)}); {_provenance(plan)}",
             _how_sure(plan),
         )
     )
+    if plan.capacity_table is not None:
+        yield heading("Fleet")
+        yield unit_table(plan.capacity_table)
+        yield heading("Request sizes, and who serves them")
+        yield bucket_table(plan.capacity_table)
+        return
     yield heading("Pools")
     headers = ("", ">load", ">capacity", ">busy")
     yield grid(headers, [_pool_row(pool) for pool in plan.pools])
+
+
+def _provenance(plan: FleetPlan) -> str:
+    if plan.capacity_table is not None:
+        return plan.capacity_table.provenance
+    mfu = None if plan.totals is None else plan.totals.mfu
+    return f"MFU {share(mfu)}, reported and not optimised"
 
 
 def _accelerators(plan: FleetPlan) -> dict[str, int]:
@@ -118,6 +134,8 @@ def _how_sure(plan: FleetPlan) -> str:
         "optimal": f"proven best of {among}{gap}",
         "feasible": f"the best so far of {among}, not proven{gap}",
     }.get(plan.status, plan.status)
+    if plan.capacity_table is not None:
+        return f"How sure: {proof}; NOT verified: nothing was simulated"
     checked = (
         f"every promise kept in a simulation of {count(evidence.requests, 'request')}, "
         f"{count(len(evidence.seeds), 'seed')}"
@@ -273,6 +291,12 @@ def _grounds(plan: FleetPlan) -> Iterator[RenderableType]:
         yield heading("Decisions")
         yield lines(map(decision, plan.decisions))
     yield from _why_not(plan)
+    if plan.pools:
+        yield from _curves(plan)
+    yield from _notes(plan)
+
+
+def _curves(plan: FleetPlan) -> Iterator[RenderableType]:
     yield heading("Where the step times come from")
     curves = {pool.curve.id: pool.curve for pool in plan.pools}
     yield grid(
@@ -288,7 +312,6 @@ def _grounds(plan: FleetPlan) -> Iterator[RenderableType]:
             for curve in curves.values()
         ],
     )
-    yield from _notes(plan)
 
 
 def _why_not(plan: FleetPlan) -> Iterator[RenderableType]:

@@ -1,0 +1,38 @@
+"""Which of the two ways leads to the answer: simulated curves, or measured capacities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.scenario.load import LoadedScenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.fleet import FleetPlan
+    from planner.scenario.load import LoadedTables
+
+
+def plan_question(
+    loaded: LoadedScenario | LoadedTables,
+    *,
+    created: str | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> FleetPlan:
+    """Plan a scenario of either form.
+
+    Args:
+        loaded: The scenario.
+        created: Date or other text to write into the plan.
+        progress: Told what is being done and about which share of the whole is done.
+
+    Raises:
+        InputError: The scenario names what does not exist or cannot be read.
+    """
+    if isinstance(loaded, LoadedScenario):
+        from planner.planning.answer import plan_scenario  # heavy: simulation, candidates
+
+        return plan_scenario(loaded, created=created, progress=progress)
+    from planner.planning.tables import plan_tables
+
+    return plan_tables(loaded, created=created, progress=progress)
