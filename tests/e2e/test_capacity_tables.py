@@ -125,3 +125,16 @@ def test_a_table_is_planned_without_what_simulates(tmp_path):
     loaded = {name.split(".")[1] for name in done.stderr.split()}
     assert loaded.isdisjoint({"simulation", "candidates", "curves", "kernels", "catalogue"})
     assert "milp" in loaded
+
+
+def test_the_schema_knows_the_section(capsys):
+    assert main(["schema", "table-scenario"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert "capacity_tables" in schema["required"]
+    assert {"file", "rate", "buckets", "templates", "shed_limit"} == set(
+        schema["$defs"]["CapacityTables"]["properties"]
+    )
+    assert main(["schema", "plan"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert "capacity_table" in plan["properties"]
+    assert "capacity_table" not in plan["required"]  # plans of before are read as they are

@@ -132,3 +132,28 @@ def test_half_the_load_never_costs_more_and_no_price_or_rate_changes_the_scale(s
 def test_same_seed_same_bytes(tmp_path):
     table, path = random_table(8), tmp_path / "t.json"
     assert plan_of(table, path) == plan_of(table, path)
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 2))
+def test_only_the_ratio_of_demand_and_capacity_counts_in_any_bucket(seed, tmp_path):
+    """Each bucket's demand and capacities are multiplied by a factor of its own, 1e-6 to 1e6."""
+    table, path = random_table(seed), tmp_path / "t.json"
+    plain = plan_of(table, path)
+    shares = np.asarray(table["workload_distribution"])
+    factor = 10 ** np.random.default_rng([seed, 1]).uniform(-6, 6, shares.shape)
+    demand = shares * table["total_request_rate"] * factor
+    stretched = {
+        name: g | {"tputs": (np.asarray(g["tputs"]) * factor).tolist()}
+        for name, g in table["gpu_info"].items()
+    }
+    changed = {
+        "gpu_info": stretched,
+        "workload_distribution": (demand / demand.sum()).tolist(),
+        "total_request_rate": float(demand.sum()),
+    }
+    plan = plan_of(changed, path)
+    assert plan.status == plain.status
+    if plain.totals is not None:
+        assert plan.totals.cost_usd_per_hour == pytest.approx(
+            plain.totals.cost_usd_per_hour, rel=1e-6
+        )
