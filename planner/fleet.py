@@ -271,6 +271,8 @@ class Evidence(Spec):
 
     verified: bool
     """Every promise was kept in a simulation of the whole fleet."""
+    unproven: str = ""
+    """Why this fleet is not proven best; empty where it is, or where there is none."""
     seeds: tuple[int, ...]
     requests: int
     """Simulated for this plan, all runs together."""
@@ -333,13 +335,20 @@ class TableFleet(Spec):
 
 
 class Infeasibility(Spec):
-    """A limit or deadline that stands in the way."""
+    """A limit or deadline that stands in the way.
+
+    Read as ``limit: has ..., needs ...: fastest_reachable``, then the remedy.
+    """
 
     limit: str
     has: str
+    """A noun: what there is."""
     needs: str
+    """A noun: what there would have to be."""
     fastest_reachable: str
+    """The physical reason or another, where there is one."""
     remedy: str
+    """What would mend it, alone."""
 
 
 class FleetPlan(Spec):

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from planner.errors import InputError, Where, nearest
 from planner.source import dotted, read_source, write_yaml
-from planner.units import FROM_FILE, shown
+from planner.units import FROM_FILE, shown, with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -186,6 +186,8 @@ def _sentence(as_type: type[Spec], error: ErrorDetails, value: object) -> str:
         return f"has more entries ({length}) than the {most} that are searched; leave some out"
     if kind == "value_error":
         return error["msg"].removeprefix("Value error, ")
+    if kind == "out_of_bounds":
+        return f"{with_unit(context['bound'], context['unit'], value)}; got {shown(value)}"
     return f"{_expectation(kind, context, error['msg'])}; got {shown(value)}"
 
 

@@ -35,6 +35,8 @@ COARSE_ERROR: Final = 1.06
 """Policies of the same hardware whose coarse costs differ by less cannot be told apart yet."""
 MOST: Final = 10
 """Templates for the same workloads that go on to be measured, beside those for comparison."""
+KEEPS_AT_NO_LOAD: Final = "keeps the promise at no load"
+"""Why a template is left out whose promise a simulated replica breaks however small the load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def screen(
             study, setup, template.mix_rps, 0.75 * bound.load_rps, effort.screen_requests
         )
         if found <= 0:
-            removed.append(Removed(template.id, "keeps the promise at no load", {}))
+            removed.append(Removed(template.id, KEEPS_AT_NO_LOAD, {}))
             continue
         one = Screened(template, bound, found)
         kept.append(one)

@@ -15,7 +15,7 @@ from planner.planning.clock import Clock
 from planner.planning.document import Answer, Tried, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
 from planner.planning.periods import period_results
-from planner.planning.refine import Refined, Refinement
+from planner.planning.refine import LIMIT_ENDED, Refined, Refinement
 from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
 from planner.problem.deadlines import deadlines_of
@@ -144,7 +144,7 @@ def _finish(
 ) -> FleetPlan:
     shown = refined.best or refined.last
     if shown is None:
-        return infeasible_plan(answer, "unknown", (), left_out)
+        return infeasible_plan(answer, "unknown", (), left_out, refined.unsettled)
     tell("sweeping the demand", 0.95)
     problem, study, effort = answer.problem, answer.study, answer.effort
     router = problem.policies.router
@@ -156,5 +156,5 @@ def _finish(
         )
         return plan_document(answer, refined, shown, tried, screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
-        stopped = replace(refined, ended_early=True)
+        stopped = replace(refined, unsettled=LIMIT_ENDED)
         return plan_document(answer, stopped, shown, Tried((), (), ()), screened, left_out)

@@ -115,6 +115,7 @@ def plan_document(
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,
+            unproven=_unproven(problem, refined, shown),
             seeds=tuple(range(answer.effort.verify.replications)),
             requests=answer.study.meter.requests,
             one_less=_one_less(answer, shown),
@@ -142,7 +143,21 @@ def plan_document(
 
 
 def _is_optimal(refined: Refined, verified: bool) -> bool:
-    return verified and not refined.ended_early and refined.choice.status == "optimal"
+    return verified and not refined.unsettled and refined.choice.status == "optimal"
+
+
+def _unproven(problem: Problem, refined: Refined, shown: Verified) -> str:
+    """Say why the fleet is not proven best; empty where it is."""
+    if _is_optimal(refined, shown is refined.best):
+        return ""
+    if refined.unsettled:
+        return refined.unsettled
+    if shown is not refined.best:
+        return "no fleet was found whose every promise is kept"
+    return (
+        f"the solver proved no more than a gap of {refined.choice.gap:.2g}, where"
+        f" {problem.gap:.2g} was asked for"
+    )
 
 
 def _by_workload(answer: Answer, estimates: Sequence[Estimate]) -> dict[str, Interval]:
@@ -329,8 +344,8 @@ def _notes(
     sweep: Sequence[tuple[float, FleetSample]],
 ) -> tuple[str, ...]:
     notes = []
-    if refined.ended_early:
-        notes.append("a limit ended the search before promise and evidence agreed")
+    if why := _unproven(answer.problem, refined, shown):
+        notes.append(f"not proven best: {why}")
     if shown is not refined.best:
         notes.append("no fleet was found whose every promise is kept; this one is the last tried")
     if not COMPILED:

@@ -100,7 +100,7 @@ def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: in
         charged = charge_misses(
             Parts(*(column[fits] for column in part.parts)),
             due.ttft_limit_ps(part.workload[fits], part.prompt[fits]),
-            due.tpot_ps[w] * (part.output[fits].astype(np.int64) - 1),
+            due.decode_limit_ps(part.workload[fits], part.output[fits]),
             None if due.e2e_ps is None else np.full(fits.size, due.e2e_ps[w]),
         )
         scale = load[w] / weight / offered

@@ -10,6 +10,7 @@ from planner.errors import InputError
 from planner.problem.demand import arrival_law, length_law, session_laws
 from planner.problem.periods import make_calendar
 from planner.problem.prices import PriceError, price_of
+from planner.units import LEAST_RPS, MOST_RPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,16 +97,29 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
     if not mistakes:
         _degrees(loaded, demands, mistakes)
+    if not mistakes:
+        mistakes += [
+            (loaded.at("workloads", i, "arrivals"), f"workloads.{i}.arrivals: {what}")
+            for i, demand in enumerate(demands)
+            for what in _beyond_all_fleets(demand, "state another rate")
+        ]
     calendar = None
     if scenario.traffic is not None and not mistakes:
         try:
             calendar = _calendar(loaded, scenario.traffic, demands)
         except InputError as error:
             mistakes.append((loaded.at("traffic"), f"traffic: {error}"))
+    if calendar is not None:
+        demands = _planned_for(demands, calendar)
+        mistakes += [
+            (loaded.at("traffic"), f"traffic: {what}")
+            for demand in demands
+            for what in _beyond_all_fleets(demand, "mend its levels, peak_factor or growth")
+        ]
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
-        demands=demands if calendar is None else _planned_for(demands, calendar),
+        demands=demands,
         supplies=supplies,
         policies=scenario.policies,
         budget_usd_per_hour=scenario.limits.budget,
@@ -129,6 +143,15 @@ def _planned_for(demands: tuple[Demand, ...], calendar: Calendar) -> tuple[Deman
         replace(d, arrivals=replace(d.arrivals, rate_rps=d.rate_rps * level), mean_rps=d.rate_rps)
         for d, level in zip(demands, calendar.target, strict=True)
     )
+
+
+def _beyond_all_fleets(demand: Demand, mend: str) -> Iterator[str]:
+    """Refuse a rate that came out of the bounds in which one may be written."""
+    if not LEAST_RPS <= demand.rate_rps <= MOST_RPS:
+        yield (
+            f"{demand.id} is planned for {demand.rate_rps:.3g} req/s; a rate lies from"
+            f" {LEAST_RPS:g} to {MOST_RPS:,.0f} req/s, so {mend}"
+        )
 
 
 def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -> Iterator[Demand]:

@@ -79,7 +79,7 @@ ONE_CHANGE = {
     ),
     "negative": (
         ("2.99 USD/h", "-2.99 USD/h"),
-        "16:5: accelerators.0.price: must be at least 0; got '-2.99 USD/h'",
+        "16:5: accelerators.0.price: must be above 0; got '-2.99 USD/h'",
     ),
     "zero demand": (
         ("20 req/s", "0 req/s"),

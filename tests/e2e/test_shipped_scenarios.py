@@ -208,6 +208,29 @@ def test_a_budget_bounds_the_most_goodput():
     assert budget.used == pytest.approx(plan.totals.cost_usd_per_hour)
 
 
+def test_deadlines_that_are_far_off_make_a_plan_cheaper_and_not_impossible():
+    """104 days for the first token and 10 a token: the product passes what 64 bits hold in ps."""
+    loose = plan_of("quickstart", "workloads.chat.slo.ttft=9e6 s", "workloads.chat.slo.tpot=9e5 s")
+    assert loose.status == "optimal"
+    assert loose.totals.cost_usd_per_hour <= plan_of("quickstart").totals.cost_usd_per_hour
+    assert loose.workloads[0].attainment.value > 0.99
+
+
+@pytest.mark.parametrize("dear", ["1e6 USD/h", "277 USD/s"])
+def test_an_accelerator_that_nobody_can_pay_is_as_good_as_none(dear):
+    kinds = ("a100-80g-sxm", "h100-sxm", "h200-sxm", "b200-sxm")
+    beside = plan_of(
+        "quickstart", "accelerators.b200-sxm.price=9.49 USD/h", f"accelerators.l40s.price={dear}"
+    )
+    offers = ", ".join(
+        f"{{id: {kind}, price: {usd} USD/h}}"
+        for kind, usd in zip(kinds, (1.79, 2.99, 3.79, 9.49), strict=True)
+    )
+    without = plan_of("quickstart", f"accelerators=[{offers}]")
+    assert beside.status == "optimal"
+    assert beside.totals.cost_usd_per_hour == pytest.approx(without.totals.cost_usd_per_hour)
+
+
 def test_no_time_means_no_plan_and_says_so():
     plan = plan_of("quickstart", "solver.time_limit=1 ms")
     assert plan.status == "unknown"
@@ -271,6 +294,7 @@ def test_time_that_ends_while_measuring_still_gives_a_plan_that_says_so(monkeypa
     assert {pool.id for pool in plan.pools} <= set(measured)
     assert plan.evidence.verified == all(w.verdict == "kept" for w in plan.workloads)
     assert any("a limit ended the search" in note for note in plan.evidence.notes)
+    assert plan.evidence.unproven.startswith("a limit ended the search")
 
 
 def test_burstier_arrivals_at_the_same_mean_rate_miss_more_and_cost_more():
