@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from planner.errors import InputError
-from planner.source import read_text
+from planner.source import read_text, whole
 from planner.spec import Spec
 
 if TYPE_CHECKING:
@@ -390,7 +390,7 @@ def read_plan(path: Path) -> FleetPlan:
     """
     text = read_text(path, MAX_BYTES)
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
+        data = json.loads(text, parse_constant=_refuse_constant, parse_int=whole)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:

@@ -114,6 +114,8 @@ def _mistakes(
     found: dict[Loc, ErrorDetails] = {}
     for item in error.errors():
         loc = (*item["loc"], *item.get("ctx", {}).get("at", ()))
+        if item["type"] not in ("missing", "mistake"):
+            loc = _written_part(source.data, loc)
         found.setdefault(loc, item)
     misspelt = set(_misspelt(as_type, found))
     for loc, item in found.items():
@@ -144,6 +146,18 @@ def _value_at(data: object, loc: Loc) -> object:
         else:
             return None
     return data
+
+
+def _written_part(data: object, loc: Loc) -> Loc:
+    """Return a location without what follows a value: the kinds of which it might have been."""
+    for end, step in enumerate(loc):
+        inside = step in data if isinstance(data, dict) else False
+        if isinstance(data, list):
+            inside = isinstance(step, int) and step < len(data)
+        if not inside:
+            return loc[:end]
+        data = data[step]  # type: ignore[index]
+    return loc
 
 
 _PLAIN: Final = {

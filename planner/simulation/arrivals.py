@@ -42,6 +42,15 @@ MOST_CYCLES: Final = 4096
 """Bursts laid out before they repeat."""
 BLOCK_TOKENS: Final = 16
 """Tokens of a named block of a session's prompt: the engine's usual block."""
+MOST_COPIES: Final = 1024
+"""Copies of a trace laid over each other. So many are evened out nearly to a Poisson process; at
+a higher rate the same ones go by faster."""
+SPARSEST: Final = 0.01
+"""Share of a trace below which its requests are drawn one by one, not marked in all of it."""
+LEAST_SHARE: Final = 1e-12
+"""Of a trace; at less, requests do not meet, and no clock holds the time between them."""
+STEADIEST: Final = 1e-6
+"""A coefficient of variation of gaps below which they are all alike."""
 NODES: Final = 2048
 """Points at which a quantile function without a closed form is tabulated."""
 
@@ -109,31 +118,62 @@ class ReplayStream:
             time_s, index = self._copy(0, laps)
             return self._first([time_s * pace], [index], prefixes=prefixes)
         copies = rate_rps / law.trace_rps
+        if copies < SPARSEST:
+            return self._first(*self._few(copies), prefixes=prefixes)
+        pace = min(MOST_COPIES / copies, 1.0)
+        copies = min(copies, float(MOST_COPIES))
+        window_s = 2 * self.n / (copies * law.trace_rps)
+        times, indices = self._laid_over(copies, window_s)
+        if sum(time_s.size for time_s in times) < self.n:
+            times, indices = self._laid_over(copies, math.inf)
+        return self._first([time_s * pace for time_s in times], indices, prefixes=prefixes)
+
+    def _laid_over(
+        self, copies: float, window_s: float
+    ) -> tuple[list[Floats], list[NDArray[np.int64]]]:
+        """Return times and rows of each copy up to the end of a window; the last is thinned."""
         whole = math.floor(copies)
-        laps = math.ceil(self.n / (rate_rps * law.span_s)) + 1
+        laps = math.ceil(self.n / (copies * self.law.trace_rps * self.law.span_s)) + 1
         times, indices = [], []
         for copy in range(whole + (copies > whole)):
             time_s, index = self._copy(copy, laps)
+            kept = time_s <= window_s
             if copy == whole:
                 mark = np.random.default_rng([*self.entropy, copy, 1]).random(time_s.size)
-                kept = np.flatnonzero(mark < copies - whole)
-                time_s, index = time_s[kept], index[kept]
-            times.append(time_s)
-            indices.append(index)
-        return self._first(times, indices, prefixes=prefixes)
+                kept &= mark < copies - whole
+            times.append(time_s[kept])
+            indices.append(index[kept])
+        return times, indices
+
+    def _few(self, share: float) -> tuple[list[Floats], list[NDArray[np.int64]]]:
+        """Return times and rows of a small share of the trace: drawn by how many are left out."""
+        size, span_s = self.law.time_s.size, self.law.span_s
+        lap_s, index = self._lap(0)
+        skips = np.random.default_rng([*self.entropy, 0, 1]).geometric(
+            max(share, LEAST_SHARE), self.n
+        )
+        place = np.cumsum(skips) - 1
+        lap, row = place // size, place % size
+        return [lap_s[row] + lap * span_s], [index[row] + lap * size]
 
     def _copy(self, copy: int, laps: int) -> tuple[Floats, NDArray[np.int64]]:
         """Return times and rows of the trace, begun anywhere and gone through ``laps`` times.
 
         Rows count on from lap to lap: row modulo size is the trace's, row over size the lap.
         """
-        law, size = self.law, self.law.time_s.size
+        lap_s, index = self._lap(copy)
+        lap = np.arange(laps)[:, None]
+        times = (lap_s + lap * self.law.span_s).ravel()
+        return times, (index + lap * self.law.time_s.size).ravel()
+
+    def _lap(self, copy: int) -> tuple[Floats, NDArray[np.int64]]:
+        """Return times and rows of the trace, gone through once from anywhere on."""
+        law = self.law
         shift = np.random.default_rng([*self.entropy, copy, 0]).random() * law.span_s
         start = int(np.searchsorted(law.time_s, shift))
-        index = np.roll(np.arange(size), -start)
-        lap_s = np.where(index >= start, law.time_s[index], law.time_s[index] + law.span_s) - shift
-        lap = np.arange(laps)[:, None]
-        return (lap_s + lap * law.span_s).ravel(), (index + lap * size).ravel()
+        index = np.roll(np.arange(law.time_s.size), -start)
+        time_s = np.where(index >= start, law.time_s[index], law.time_s[index] + law.span_s)
+        return time_s - shift, index
 
     def _first(
         self,
@@ -268,7 +308,7 @@ def renewal_gaps(family: str, cv: float, score: Floats) -> Floats:
 
     Both have the same probability of being exceeded: the longest score becomes the longest gap.
     """
-    if cv == 0:
+    if cv < STEADIEST:
         return np.ones_like(score)
     if family == "weibull":
         gap = score ** (1 / weibull_shape(cv))
@@ -280,11 +320,14 @@ def renewal_gaps(family: str, cv: float, score: Floats) -> Floats:
 
 
 def weibull_shape(cv: float) -> float:
-    """Return the shape of the Weibull distribution with a coefficient of variation."""
+    """Return the shape of the Weibull distribution with a coefficient of variation.
+
+    From ``STEADIEST`` on; there the shape is about pi / (sqrt(6) cv).
+    """
 
     def excess(log_shape: float) -> float:
         inverse = math.exp(-log_shape)
         spread = float(gammaln(1 + 2 * inverse) - 2 * gammaln(1 + inverse))
         return spread - math.log1p(cv * cv)
 
-    return math.exp(brentq(excess, math.log(0.05), math.log(200)))
+    return math.exp(brentq(excess, math.log(0.05), math.log(2 / STEADIEST)))
