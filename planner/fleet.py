@@ -91,6 +91,16 @@ class CurveNote(Spec):
     """What the error does not cover."""
 
 
+class PrefixHits(Spec):
+    """What of a workload's prompts is found in prefix caches."""
+
+    workload: str
+    hit_rate: float
+    """Of the prompt tokens, those whose KV a replica held when the request was first admitted."""
+    source: Literal["simulated", "assumed constant"]
+    """Whether it follows from router, cache size and traffic, or was given."""
+
+
 class Pool(Spec):
     """All replicas of one template."""
 
@@ -114,6 +124,7 @@ class Pool(Spec):
     memory_utilisation: float
     block_size: int
     prefix_caching: bool
+    """Whether replicas keep prefixes that requests of its workloads could find."""
     chunked_prefill: bool
     max_num_seqs: int
     max_num_batched_tokens: int
@@ -130,6 +141,10 @@ class Pool(Spec):
     """Share of time in which a replica executes a step."""
     mfu: float | None
     curve: CurveNote
+    prefix_hits: tuple[PrefixHits, ...] = ()
+    """By workload of whose prefixes something is known."""
+    prefix_block_tokens: int | None = None
+    """Tokens of the blocks in which prefixes were kept in the simulation."""
 
 
 class RoutingShare(Spec):
@@ -173,7 +188,10 @@ class WorkloadResult(Spec):
     ttft_s: Quantiles
     tpot_s: Quantiles
     misses: Misses | None
+    """None where a pool keeps prefixes: nobody keeps account of its parts of time yet."""
     routing: tuple[RoutingShare, ...]
+    prefix_hits: PrefixHits | None = None
+    """In the whole fleet; None where nothing is known of its prefixes or no pool keeps any."""
 
 
 class PeriodWorkload(Spec):
@@ -266,6 +284,22 @@ class ArrivalPoint(Spec):
     ttft_p99_s: dict[str, float]
 
 
+class WithoutPrefixCache(Spec):
+    """The plan at a hit rate of 0: every prompt computed whole."""
+
+    attainment: dict[str, Interval]
+    """Of the same fleet, by workload."""
+    unstable: bool
+    """The same fleet's backlog then grows without end; its attainment is what the span gave."""
+    usd_per_hour: float | None
+    """Of the fleet that would be planned; None if none was found."""
+    goodput_rps: float | None
+    pools: tuple[str, ...]
+    """Of that fleet, such as ``12 x TEMPLATE``."""
+    reason: str | None
+    """Why none was found."""
+
+
 class Evidence(Spec):
     """What the plan rests on."""
 
@@ -280,6 +314,8 @@ class Evidence(Spec):
     demand_sweep: tuple[DemandPoint, ...]
     arrival_sweep: tuple[ArrivalPoint, ...] = ()
     """The fleet under evener and burstier arrivals at the same mean rate."""
+    without_prefix_cache: WithoutPrefixCache | None = None
+    """Where a pool keeps prefixes."""
     candidates: int
     proof_covers: str
     notes: tuple[str, ...] = ()

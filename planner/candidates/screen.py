@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import setup_of
 from planner.candidates.meanfield import coarse_bounds, moments
+from planner.candidates.physics import computed_lengths
 from planner.candidates.template import Removed, Template
 from planner.simulation.capacity import coarse_capacity
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from planner.candidates.meanfield import CoarseCapacity
-    from planner.kernels import Router
+    from planner.scenario.policies import Routing
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Study
 
@@ -65,9 +66,9 @@ def bounds_of(
     """
     if not templates:
         return []
-    draw = study.draws.get(templates[0].mix_rps, 4_000, 0, 0)
+    prompt, output = computed_lengths(study, templates[0].build, templates[0].mix_rps)
     budgets = {t.build.max_num_batched_tokens for t in templates}
-    means = {budget: moments(draw.prompt, draw.output, budget) for budget in budgets}
+    means = {budget: moments(prompt, output, budget) for budget in budgets}
     return coarse_bounds(
         [t.build for t in templates],
         [means[t.build.max_num_batched_tokens] for t in templates],
@@ -79,7 +80,7 @@ def screen(
     study: Study,
     templates: Sequence[Template],
     tpot_s: Sequence[float],
-    router: Router,
+    router: Routing,
     effort: Effort,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[list[Screened], list[Removed]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.candidates.enumerate import enumerate_builds
@@ -15,10 +15,12 @@ from planner.planning.clock import Clock
 from planner.planning.document import Answer, Tried, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
 from planner.planning.periods import period_results
-from planner.planning.refine import LIMIT_ENDED, Refined, Refinement
+from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
+from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
 from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
 from planner.problem.deadlines import deadlines_of
+from planner.problem.prefixes import can_find
 from planner.problem.resolve import Problem, resolve
 from planner.simulation.draw import Draws
 from planner.simulation.effort import Effort, default_effort
@@ -61,12 +63,18 @@ def plan_scenario(
     tell = Teller(progress)
     clock = Clock(problem.time_limit_s)
     study = study_of(problem)
-    effort = effort or default_effort()
+    effort = effort or effort_for(problem)
     answer = Answer(loaded, problem, study, catalogue, created, effort)
     try:
         return _plan(answer, clock, tell)
     except (LimitReachedError, KeyboardInterrupt):
         return infeasible_plan(answer, "unknown", ())
+
+
+def effort_for(problem: Problem) -> Effort:
+    """Return how much to simulate: shorter runs where prefixes are kept, which cost more each."""
+    kept = problem.policies.prefix_caching and any(can_find(d.prefix) for d in problem.demands)
+    return default_effort().halved() if kept else default_effort()
 
 
 def study_of(problem: Problem) -> Study:
@@ -77,10 +85,28 @@ def study_of(problem: Problem) -> Study:
     laws = tuple(d.lengths for d in problem.demands)
     promise = tuple(d.slo.attainment for d in problem.demands)
     arrivals = tuple(d.arrivals for d in problem.demands)
-    return Study(Draws(laws, problem.seed, arrivals), deadlines, promise, Meter())
+    prefixes = tuple(d.prefix for d in problem.demands)
+    return Study(Draws(laws, problem.seed, arrivals, prefixes), deadlines, promise, Meter())
 
 
 def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
+    found = _search(answer, clock, tell)
+    if not isinstance(found, _Found):
+        return found
+    return _finish(answer, found, clock, tell)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a search ended with."""
+
+    refined: Refined
+    screened: list[Screened]
+    left_out: list[Removed]
+
+
+def _search(answer: Answer, clock: Clock, tell: Teller) -> _Found | FleetPlan:
+    """Look for the best fleet; a plan document that says why, if there is none."""
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
@@ -107,7 +133,7 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
         refined = refinement.hasty()
         if refined is None:
             raise
-    return _finish(answer, refined, screened, left_out, tell)
+    return _Found(refined, screened, left_out)
 
 
 def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
@@ -135,26 +161,47 @@ def _screen(
     return kept, removed
 
 
-def _finish(
-    answer: Answer,
-    refined: Refined,
-    screened: list[Screened],
-    left_out: list[Removed],
-    tell: Teller,
-) -> FleetPlan:
+def _finish(answer: Answer, found: _Found, clock: Clock, tell: Teller) -> FleetPlan:
+    refined, screened, left_out = found.refined, found.screened, found.left_out
     shown = refined.best or refined.last
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out, refined.unsettled)
     tell("sweeping the demand", 0.95)
     problem, study, effort = answer.problem, answer.study, answer.effort
     router = problem.policies.router
+    hits = shown.judgement.sample.hit_rates()
+    kept = any(keeps_prefixes(problem, pool) for pool in shown.fleet.pools)
     try:
         tried = Tried(
             demand=sweep_demand(study, shown.fleet, router, effort),
-            arrivals=sweep_arrivals(study, shown.fleet, router, problem.rates_rps, effort),
+            arrivals=sweep_arrivals(study, shown.fleet, router, problem.rates_rps, hits, effort),
             periods=period_results(problem, study, shown.fleet, effort),
+            cold=_cold(answer, shown, clock, tell) if kept else None,
         )
         return plan_document(answer, refined, shown, tried, screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
         stopped = replace(refined, unsettled=LIMIT_ENDED)
         return plan_document(answer, stopped, shown, Tried((), (), ()), screened, left_out)
+
+
+def _cold(answer: Answer, shown: Verified, clock: Clock, tell: Teller) -> Cold:
+    """Plan once more with every prompt computed whole, and simulate the fleet so."""
+    tell("planning at a hit rate of 0", 0.9)
+    sample = cold_sample(answer, shown.fleet)
+    cold = replace(answer, problem=without_prefixes(answer.problem))
+    try:
+        found = _search(cold, clock, Teller(None))
+    except LimitReachedError:
+        return Cold(sample, None, "the time was over before a fleet was found")
+    if not isinstance(found, _Found):
+        why = found.infeasibility[0] if found.infeasibility else None
+        return Cold(
+            sample,
+            None,
+            f"nothing keeps every promise ({why.limit}: has {why.has}, needs {why.needs})"
+            if why
+            else "no fleet was found",
+        )
+    if found.refined.best is None:
+        return Cold(sample, None, "no fleet was found that keeps every promise")
+    return Cold(sample, found.refined.best, "")

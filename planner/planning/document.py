@@ -24,6 +24,12 @@ from planner.fleet import (
 )
 from planner.kernels import COMPILED
 from planner.planning.periods import over_all_periods
+from planner.planning.prefixes import (
+    cold_evidence,
+    hits_of,
+    keeps_prefixes,
+    what_the_cache_is_worth,
+)
 from planner.planning.reasons import decisions, limit_uses, rejections
 from planner.planning.results import interval, workload_results
 from planner.planning.traffic_notes import traffic_notes
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     from planner.catalogue import Catalogue
     from planner.fleet import PeriodResult
     from planner.planning.fleet import Fleet, PoolChoice
+    from planner.planning.prefixes import Cold
     from planner.planning.refine import Refined, Verified
     from planner.problem.resolve import Problem
     from planner.scenario.load import LoadedScenario
@@ -65,6 +72,8 @@ class Tried:
     demand: Sequence[tuple[float, FleetSample]]
     arrivals: Sequence[tuple[str, FleetSample, tuple[float, ...]]]
     periods: tuple[PeriodResult, ...]
+    cold: Cold | None = None
+    """The plan at a hit rate of 0, where prefixes are kept."""
 
 
 def effective_scenario(answer: Answer) -> EffectiveScenario:
@@ -75,10 +84,15 @@ def effective_scenario(answer: Answer) -> EffectiveScenario:
     loaded = answer.loaded
     document = loaded.scenario.model_dump(mode="json", exclude_none=True)
     for workload in document["workloads"]:
-        lengths = workload["lengths"]
-        for form in ("trace", "histogram"):
-            if (loaded.folder / lengths.get(form, "")).is_file():
-                lengths[form] = str(loaded.folder / lengths[form])
+        arrivals = workload["arrivals"]
+        for part, form in (
+            (workload["lengths"], "trace"),
+            (workload["lengths"], "histogram"),
+            (arrivals.get("replay", {}), "file"),
+            (workload.get("prefix", {}), "trace"),
+        ):
+            if (loaded.folder / part.get(form, "")).is_file():
+                part[form] = str(loaded.folder / part[form])
     return EffectiveScenario(document=document, origins=loaded.origins())
 
 
@@ -110,7 +124,10 @@ def plan_document(
         periods=tried.periods,
         supply=_supply(problem, shown.fleet),
         bill=_bill(shown.fleet),
-        decisions=decisions(answer.problem, refined, shown, left_out),
+        decisions=(
+            *decisions(answer.problem, refined, shown, left_out),
+            *what_the_cache_is_worth(problem, shown, tried.cold),
+        ),
         rejected=rejections(problem, refined, shown.fleet, screened, left_out),
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
@@ -131,6 +148,7 @@ def plan_document(
                 )
                 for name, s, late in tried.arrivals
             ),
+            without_prefix_cache=cold_evidence(answer, tried.cold),
             candidates=len(screened) + len(left_out),
             proof_covers=_proof_covers(refined),
             notes=(
@@ -236,6 +254,7 @@ def _pool(answer: Answer, refined: Refined, pool: PoolChoice, runs: Sequence[Poo
     curve = build.curve
     longest = max(longest_requests(answer.problem)[w] for w in pool.template.serves)
     flops = _flops(answer, pool)
+    cache = build.cache if keeps_prefixes(answer.problem, pool) else None
     return Pool(
         id=pool.template.id,
         model=build.model,
@@ -255,7 +274,7 @@ def _pool(answer: Answer, refined: Refined, pool: PoolChoice, runs: Sequence[Poo
         max_model_len=longest,
         memory_utilisation=policies.memory_utilisation,
         block_size=policies.block_size,
-        prefix_caching=False,
+        prefix_caching=cache is not None,
         chunked_prefill=True,
         max_num_seqs=build.max_num_seqs,
         max_num_batched_tokens=build.max_num_batched_tokens,
@@ -265,7 +284,7 @@ def _pool(answer: Answer, refined: Refined, pool: PoolChoice, runs: Sequence[Poo
         kv_tokens=build.kv_tokens,
         offered_rps=sum(pool.load_rps),
         capacity_rps=interval(refined.frontiers[pool.template.id].capacity_rps),
-        busy_share=sum(run.busy_share for run in runs) / len(runs),
+        busy_share=_mean([run.busy_share for run in runs]),
         mfu=flops[0] / flops[1] if flops else None,
         curve=CurveNote(
             id=curve.id,
@@ -274,7 +293,14 @@ def _pool(answer: Answer, refined: Refined, pool: PoolChoice, runs: Sequence[Poo
             relative_error=curve.relative_error.mean,
             caveat=curve.caveat,
         ),
+        prefix_hits=hits_of(answer.problem, runs, pool.template.serves) if cache else (),
+        prefix_block_tokens=cache.block_tokens if cache else None,
     )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def _supply(problem: Problem, fleet: Fleet) -> tuple[SupplyLine, ...]:

@@ -11,7 +11,7 @@ from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.template import Template
 from planner.catalogue import Catalogue
 from planner.errors import InputError
-from planner.planning.answer import study_of
+from planner.planning.answer import effort_for, study_of
 from planner.planning.fleet import Fleet, PoolChoice
 from planner.planning.results import workload_results
 from planner.planning.teller import Teller
@@ -19,7 +19,6 @@ from planner.problem.resolve import resolve
 from planner.scenario.load import LoadedScenario
 from planner.scenario.scenario import Scenario
 from planner.simulation.capacity import REPLAYING
-from planner.simulation.effort import default_effort
 from planner.simulation.fleet import judge_fleet
 from planner.source import parse_yaml, write_yaml
 from planner.spec import validate
@@ -59,12 +58,12 @@ def simulate_plan(
     if not plan.pools:
         raise InputError("the plan has no pools; there is nothing to simulate")
     tell = Teller(progress)
-    effort = effort or default_effort()
     source = parse_yaml(write_yaml(plan.scenario.document), "the plan's scenario")
     loaded = LoadedScenario(validate(source, Scenario), source, folder)
     catalogue = Catalogue()
     problem = resolve(loaded, catalogue)
     problem = replace(problem, seed=plan.seed if seed is None else seed)
+    effort = effort or effort_for(problem)
     study = study_of(problem)
     fleet = _fleet_of(plan, problem, catalogue)
     tell("simulating the fleet", 0.2)

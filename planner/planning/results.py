@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.attribution.charge import charge_misses
-from planner.fleet import Interval, Misses, Quantiles, RoutingShare, WorkloadResult
+from planner.fleet import (
+    Interval,
+    Misses,
+    PrefixHits,
+    Quantiles,
+    RoutingShare,
+    WorkloadResult,
+)
+from planner.problem.prefixes import ConstantHits
 from planner.simulation.capacity import VERIFYING
 from planner.simulation.fleet import sample_fleet
 from planner.simulation.stages import Parts
@@ -16,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.planning.fleet import Fleet
-    from planner.problem.resolve import Problem
+    from planner.problem.resolve import Demand, Problem
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Judgement, Study
     from planner.simulation.interval import Estimate
@@ -34,6 +42,7 @@ def workload_results(
     """Return rates, attainment, verdict and latencies of every workload."""
     results = []
     kept = _latencies(problem, study, effort, fleet)
+    hits = judgement.sample.hit_rates()
     for w, demand in enumerate(problem.demands):
         estimate = judgement.intervals[w]
         ttft = np.concatenate([part.ttft_s[part.workload == w] for _, part in kept])
@@ -49,6 +58,7 @@ def workload_results(
                 ttft_s=_quantiles(ttft),
                 tpot_s=_quantiles(tpot),
                 misses=_misses(study, kept, w),
+                prefix_hits=_hits(problem, judgement, hits, w),
                 routing=tuple(
                     RoutingShare(pool=p.template.id, share=p.load_rps[w] / demand.rate_rps)
                     for p in fleet.pools
@@ -82,10 +92,29 @@ def _latencies(
     ]
 
 
-def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: int) -> Misses:
+def hits_document(demand: Demand, hit_rate: float) -> PrefixHits:
+    """Write down a hit rate, and whether it resulted or was given."""
+    given = isinstance(demand.prefix, ConstantHits)
+    return PrefixHits(
+        workload=demand.id,
+        hit_rate=hit_rate,
+        source="assumed constant" if given else "simulated",
+    )
+
+
+def _hits(
+    problem: Problem, judgement: Judgement, hits: tuple[float, ...], w: int
+) -> PrefixHits | None:
+    demand = problem.demands[w]
+    kept = any(p.setup.cache is not None and p.load_rps[w] > 0 for p in judgement.sample.pools)
+    return hits_document(demand, hits[w]) if kept and demand.prefix is not None else None
+
+
+def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: int) -> Misses | None:
     """Return the missed deadlines of a workload by cause, as shares of its offered requests.
 
-    A request that no replica can hold, or longer than the model's context, has failed.
+    A request that no replica can hold, or longer than the model's context, has failed. None
+    where nobody kept account of where time went.
     """
     due = study.deadlines
     shares = dict.fromkeys(Misses.model_fields, 0.0)
@@ -95,6 +124,8 @@ def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: in
         offered = int(served.sum()) + int(part.refused[w])
         if load[w] == 0 or offered == 0:
             continue
+        if part.parts is None:
+            return None
         length = part.prompt.astype(np.int64) + part.output
         fits = np.flatnonzero(served & (length <= due.context_tokens[w]))
         charged = charge_misses(

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.problem.arrivals import PoissonArrivals, RenewalArrivals
+from planner.problem.prefixes import ConstantHits, HistoryPrefixes, TracePrefixes
 from planner.simulation.capacity import SWEEPING
 from planner.simulation.draw import Draws
 from planner.simulation.effort import RunSize
 from planner.simulation.fleet import sample_fleet
 
 if TYPE_CHECKING:
-    from planner.kernels import Router
     from planner.planning.fleet import Fleet
+    from planner.scenario.policies import Routing
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import FleetSample, Study
 
@@ -25,7 +26,7 @@ CVS: Final = (1.0, 2.0, 3.0)
 
 
 def sweep_demand(
-    study: Study, fleet: Fleet, router: Router, effort: Effort
+    study: Study, fleet: Fleet, router: Routing, effort: Effort
 ) -> tuple[tuple[float, FleetSample], ...]:
     """Simulate a fleet at multiples of its demand, every workload growing alike.
 
@@ -49,9 +50,25 @@ def sweep_demand(
 
 
 def sweep_arrivals(
-    study: Study, fleet: Fleet, router: Router, rates_rps: tuple[float, ...], effort: Effort
+    study: Study,
+    fleet: Fleet,
+    router: Routing,
+    rates_rps: tuple[float, ...],
+    hit_rates: tuple[float, ...],
+    effort: Effort,
 ) -> tuple[tuple[str, FleetSample, tuple[float, ...]], ...]:
     """Simulate a fleet at its demand under evener and burstier arrivals.
+
+    Prefixes of sessions and traces belong to their arrivals: under others, requests are taken
+    to find as much as they did.
+
+    Args:
+        study: Draws, deadlines and promises of the problem.
+        fleet: Its pools.
+        router: How they share requests out.
+        rates_rps: Load of each workload.
+        hit_rates: Share of prompt tokens that each workload found under its own arrivals.
+        effort: How much to simulate.
 
     Returns:
         What the arrivals are, the sample, and the 99 % quantile of TTFT by workload in seconds.
@@ -59,13 +76,18 @@ def sweep_arrivals(
     verify = effort.verify
     size = RunSize(verify.requests, max(verify.replications // 2, 3), verify.per_replica)
     found = []
+    prefixes = tuple(
+        ConstantHits(rate) if isinstance(law, TracePrefixes | HistoryPrefixes) else law
+        for law, rate in zip(study.draws.prefixes, hit_rates, strict=False)
+    )
     for cv in CVS:
         name = "poisson" if cv == 1 else f"gamma, CV {cv:g}"
         laws = tuple(
             PoissonArrivals(rate) if cv == 1 else RenewalArrivals(rate, cv, "gamma")
             for rate in rates_rps
         )
-        other = replace(study, draws=Draws(study.draws.laws, study.draws.seed, laws))
+        draws = Draws(study.draws.laws, study.draws.seed, laws, prefixes)
+        other = replace(study, draws=draws)
         sample = sample_fleet(other, fleet.for_simulation(router), size, stream=SWEEPING, keep=True)
         kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
         ttft = np.concatenate([part.ttft_s for part in kept])

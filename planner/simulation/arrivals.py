@@ -25,14 +25,14 @@ from planner.problem.arrivals import (
 from planner.problem.lengths import LengthMarginal
 from planner.simulation.lengths import draw_turns
 from planner.simulation.marginals import quantile
-from planner.simulation.prefixes import replayed, session_blocks
+from planner.simulation.prefixes import of_sessions, of_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from planner.measurements.request_trace import PrefixBlocks
+    from planner.simulation.prefixes import Prefixes
     from planner.simulation.sessions import Turns
 
     Floats = NDArray[np.float64]
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 FEWEST_CYCLES: Final = 4
 MOST_CYCLES: Final = 4096
 """Bursts laid out before they repeat."""
-BLOCK_TOKENS: Final = 16
-"""Tokens of a named block of a session's prompt: the engine's usual block."""
 MOST_COPIES: Final = 1024
 """Copies of a trace laid over each other. So many are evened out nearly to a Poisson process; at
 a higher rate the same ones go by faster."""
@@ -61,7 +59,7 @@ class Arrived:
 
     time_s: Floats
     lengths: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
-    prefix: PrefixBlocks | None = None
+    prefix: Prefixes | None = None
     """Names of the prompts' blocks, where they were asked for and the stream has them."""
 
 
@@ -72,7 +70,7 @@ class GapStream:
     law: PoissonArrivals | RenewalArrivals
     score: Floats
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
         """Return the arrivals at a rate; they have no prefixes."""
         gap = self.score
         if isinstance(self.law, RenewalArrivals):
@@ -92,7 +90,7 @@ class BurstStream:
     operational: Floats
     """Integral of the relative intensity up to those times, in seconds; its mean slope is 1."""
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
         """Return the arrivals at a mean rate; bursts last as long at any rate. No prefixes."""
         when = np.cumsum(self.score) / rate_rps
         lap = np.floor(when / self.operational[-1])
@@ -109,24 +107,28 @@ class ReplayStream:
     n: int
     entropy: tuple[int, ...]
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
-        """Return the first ``n`` arrivals at a rate, with ``prefixes`` if they are asked for."""
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
+        """Return the first ``n`` arrivals at a rate; with names of the trace's blocks if asked.
+
+        Raises:
+            ValueError: The trace's blocks are not of ``block_tokens`` tokens.
+        """
         law = self.law
         if law.squeeze:
             pace = law.trace_rps / rate_rps
             laps = math.ceil(self.n / law.time_s.size)
             time_s, index = self._copy(0, laps)
-            return self._first([time_s * pace], [index], prefixes=prefixes)
+            return self._first([time_s * pace], [index], block_tokens)
         copies = rate_rps / law.trace_rps
         if copies < SPARSEST:
-            return self._first(*self._few(copies), prefixes=prefixes)
+            return self._first(*self._few(copies), block_tokens)
         pace = min(MOST_COPIES / copies, 1.0)
         copies = min(copies, float(MOST_COPIES))
         window_s = 2 * self.n / (copies * law.trace_rps)
         times, indices = self._laid_over(copies, window_s)
         if sum(time_s.size for time_s in times) < self.n:
             times, indices = self._laid_over(copies, math.inf)
-        return self._first([time_s * pace for time_s in times], indices, prefixes=prefixes)
+        return self._first([time_s * pace for time_s in times], indices, block_tokens)
 
     def _laid_over(
         self, copies: float, window_s: float
@@ -179,8 +181,7 @@ class ReplayStream:
         self,
         times: Sequence[Floats],
         indices: Sequence[NDArray[np.int64]],
-        *,
-        prefixes: bool,
+        block_tokens: int | None,
     ) -> Arrived:
         time_s, index = np.concatenate(times), np.concatenate(indices)
         copy = np.repeat(np.arange(len(times)), [t.size for t in times])
@@ -192,9 +193,11 @@ class ReplayStream:
         row = index % size
         if self.law.lengths is None:
             return Arrived(time_s)
-        blocks = None
-        if prefixes and self.law.prefix is not None:
-            blocks = replayed(self.law.prefix, row, index // size * len(times) + copy)
+        names, blocks = self.law.prefix, None
+        if block_tokens is not None and names is not None:
+            if names.block_tokens != block_tokens:
+                raise ValueError(f"the trace names blocks of {names.block_tokens} tokens")
+            blocks = of_trace(names, row, index // size * len(times) + copy)
         prompt, output = self.law.lengths
         return Arrived(time_s, (prompt[row], output[row]), blocks)
 
@@ -211,8 +214,11 @@ class SessionStream:
     offset_s: Floats
     """From the beginning of its session to each turn."""
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
-        """Return the first ``n`` arrivals at a rate of turns, once sessions are under way."""
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
+        """Return the first ``n`` arrivals at a rate of turns, once sessions are under way.
+
+        With names of prompts' blocks of ``block_tokens`` tokens, if that is asked for.
+        """
         per_session = self.turns.session.size / self.score.size
         begin_s = np.cumsum(self.score) / (rate_rps / per_session)
         time_s = begin_s[self.turns.session] + self.offset_s
@@ -221,14 +227,16 @@ class SessionStream:
         inside = (time_s[order] >= under_way) & (time_s[order] <= begin_s[-1])
         order = order[inside][: self.n]
         blocks = None
-        if prefixes:
-            blocks = session_blocks(
-                self.turns.session[order],
-                self.turns.prompt[order],
-                self.turns.whole[order],
-                self.law.lengths.system_tokens,
-                BLOCK_TOKENS,
+        if block_tokens is not None:
+            turns, rows = self.turns, np.sort(order)
+            _, session = np.unique(turns.session[rows], return_inverse=True)
+            system = self.law.lengths.system_tokens
+            names = of_sessions(
+                session, turns.prompt[rows], turns.whole[rows], system, block_tokens
             )
+            place = np.empty(turns.session.size, np.int64)
+            place[rows] = np.arange(rows.size)
+            blocks = names.of(place[order])
         lengths = self.turns.prompt[order], self.turns.output[order]
         return Arrived(time_s[order] - under_way, lengths, blocks)
 

@@ -33,6 +33,20 @@ TIMES = "(s, ms, us, min, h, d)"
 RATES = "(req/s, req/min, req/h)"
 
 ONE_CHANGE = {
+    "prefix of no form": (
+        ("    slo:\n", "    prefix: {}\n    slo:\n"),
+        "10:5: workloads.0.prefix: give one of trace, history, hit_rate, or system_prompt with or"
+        " without popular; none is given",
+    ),
+    "prefix of two forms": (
+        ("    slo:\n", "    prefix: {history: true, hit_rate: 0.5}\n    slo:\n"),
+        "10:29: workloads.0.prefix.hit_rate: give one of trace, history, hit_rate, or"
+        " system_prompt with or without popular; history and hit_rate are given",
+    ),
+    "hit rate above all": (
+        ("    slo:\n", "    prefix: {hit_rate: 130 %}\n    slo:\n"),
+        "10:14: workloads.0.prefix.hit_rate: must be at most 1; got '130 %'",
+    ),
     "wrong unit": (
         ("500 ms", "500 MHz"),
         "11:7: workloads.0.slo.ttft: 'MHz' is no unit of time; use one of s, ms, us, min, h, d",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -122,10 +123,14 @@ def _check_options(options: EngineOptions) -> None:
 
 
 def _check_law(law: StepLaw) -> None:
-    n = [knot[0] for knot in law.knots]
-    _check(len(n) >= 1 and n[0] >= 0, "law: needs knots from n = 0 on")
-    _check(all(a < b for a, b in itertools.pairwise(n)), "law: the n of knots must ascend")
+    _check(bool(law.knots) and law.knots[0][0] >= 0, "law: needs knots from n = 0 on")
+    _check(_ascend(law), "law: the n of knots must ascend")
     _check(law.shift >= 0, "law: shift must not be negative")
+
+
+@lru_cache(maxsize=64)
+def _ascend(law: StepLaw) -> bool:
+    return all(a[0] < b[0] for a, b in itertools.pairwise(law.knots))
 
 
 def _check_router(router: RouterOptions, replicas: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -186,7 +187,9 @@ def _router(router: RouterOptions) -> NDArray[np.int64]:
     return _flat(numbers)
 
 
+@lru_cache(maxsize=64)
 def _knots(law: StepLaw) -> NDArray[np.int64]:
+    """Return the knots in one row; kept, as a law of thousands of knots serves many runs."""
     return _flat(number for knot in law.knots for number in knot)
 
 
