@@ -203,5 +203,7 @@ def _cold(answer: Answer, shown: Verified, clock: Clock, tell: Teller) -> Cold:
             else "no fleet was found",
         )
     if found.refined.best is None:
-        return Cold(sample, None, "no fleet was found that keeps every promise")
+        early = "the time was over before a fleet was found that keeps every promise"
+        none = "no fleet was found that keeps every promise"
+        return Cold(sample, None, early if found.refined.ended_early else none)
     return Cold(sample, found.refined.best, "")
