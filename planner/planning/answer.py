@@ -205,5 +205,5 @@ def _cold(answer: Answer, shown: Verified, clock: Clock, tell: Teller) -> Cold:
     if found.refined.best is None:
         early = "the time was over before a fleet was found that keeps every promise"
         none = "no fleet was found that keeps every promise"
-        return Cold(sample, None, early if found.refined.ended_early else none)
+        return Cold(sample, None, early if found.refined.unsettled == LIMIT_ENDED else none)
     return Cold(sample, found.refined.best, "")
