@@ -172,10 +172,7 @@ def _unproven(problem: Problem, refined: Refined, shown: Verified) -> str:
         return refined.unsettled
     if shown is not refined.best:
         return "no fleet was found whose every promise is kept"
-    return (
-        f"the solver proved no more than a gap of {refined.choice.gap:.2g}, where"
-        f" {problem.gap:.2g} was asked for"
-    )
+    return refined.choice.unproven(problem.gap)
 
 
 def _by_workload(answer: Answer, estimates: Sequence[Estimate]) -> dict[str, Interval]:

@@ -73,3 +73,12 @@ def test_where_no_unit_is_much_dearer_the_program_is_left_as_it_is():
     assert [name for name, most in zip(program.columns, narrower.upper, strict=True) if most == 0][
         :2
     ] == ["n(big)", "n(small)"]
+
+
+def test_a_gap_left_open_is_told_and_a_closed_one_is_not():
+    choice = choose(two_by_two(), "min_cost", gap=1e-4)
+    assert choice.unproven(1e-4) == ""
+    wide = dataclasses.replace(choice, gap=0.05, status="feasible")
+    assert wide.unproven(1e-4) == (
+        "the solver proved no more than a gap of 0.05; 0.0001 was asked for"
+    )
