@@ -86,9 +86,16 @@ class CurveNote(Spec):
     source: str
     extrapolated: bool
     relative_error: float | None
-    """Mean relative error of the fitted law on its own step tables."""
+    """Mean relative error of the law: on its own step tables, or of TPOT on benchmark runs that
+    were held out of its fit."""
     caveat: str = ""
     """What the error does not cover."""
+    measured_in: str | None = None
+    """The file of your own measurements that it was fitted to, if it was."""
+    replaces: str | None = None
+    """The catalogue's curve of the same configuration, whose place it takes."""
+    path_s: float = 0.0
+    """From client to engine and back, without load; counted in every TTFT."""
 
 
 class PrefixHits(Spec):

@@ -5,23 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from planner.calibration.curve_document import curve_document
+from planner.calibration.held_out import Errors, errors_of, held_out
 from planner.calibration.measured import is_ladder, read_ladder
 from planner.calibration.parameters import read_parameters
 from planner.calibration.physics import Physics, users_of_rank
 from planner.calibration.run import Client
 from planner.calibration.silicon import read_closed_loop_means
-from planner.calibration.through import Observation, fit_law
+from planner.calibration.through import PLANNED, Observation, fit_law
 from planner.curves.transfer import StepLawLibrary
 from planner.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from planner.calibration.points import Point, System, Unusable
     from planner.calibration.through import FittedLaw
     from planner.catalogue import Catalogue
+    from planner.catalogue.measured import MeasuredCurve
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,50 +34,32 @@ class CalibratedCurve:
     fit: FittedLaw
     prior: str
     """The a-priori law that it started from."""
-    runs: int
-    tpot_error: float | None
-    """Median |predicted / measured − 1| of TPOT over the runs it was fitted to."""
-    ttft_error: float | None
+    seen: tuple[Observation, ...]
+    own: Errors
+    """On the runs it was fitted to."""
+    others: Errors
+    """On runs held out of the fit."""
 
-    def document(self) -> dict[str, Any]:
-        """Return the curve as plain data."""
-        s, law, d = self.system, self.fit.law, self.system.main.degrees
-        return {
-            "model": s.llm.id,
-            "precision": s.precision,
-            "accelerator": s.accelerator.id,
-            "engine": s.engine,
-            "engine_version": s.engine_version,
-            "accelerators": d.accelerators,
-            "dp_degree": d.dp_degree,
-            "ep_degree": d.ep_degree,
-            "source": "benchmark fit",
-            "prior": self.prior,
-            "runs": self.runs,
-            "tpot_error": self.tpot_error,
-            "ttft_error": self.ttft_error,
-            "knots": list(law.knots),
-            "step_s": list(law.step_s),
-            "slope_beyond_s_per_token": law.slope_beyond_s_per_token,
-            "c_x_s_per_token2": law.c_x_s_per_token2,
-            "c_k_s_per_token": law.c_k_s_per_token,
-            "kv_tokens": self.fit.kv_tokens,
-            "host_step_s": self.fit.constants.host_step_s,
-            "host_sequence_s": self.fit.constants.host_sequence_s,
-            "host_prefill_s": self.fit.constants.host_prefill_s,
-            "path_s": self.fit.constants.path_s,
-            "moved_from_prior": dict(self.fit.parts),
-            "standard_deviation": dict(self.fit.sd),
-            "misfit": self.fit.left_over,
-        }
+    @property
+    def runs(self) -> int:
+        """How many runs it was fitted to."""
+        return len(self.seen)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """What a file of measurements gave."""
 
+    file: Path
     curves: tuple[CalibratedCurve, ...]
+    documents: tuple[MeasuredCurve, ...]
+    """The curves as a scenario reads them, in the same order."""
     unusable: tuple[Unusable, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return the file that a scenario names, as plain data."""
+        curves = [curve.model_dump(mode="json") for curve in self.documents]
+        return {"format_version": "1.0", "curves": curves}
 
 
 def calibrate(rows: Path, catalogue: Catalogue) -> Calibration:
@@ -105,7 +89,9 @@ def calibrate(rows: Path, catalogue: Catalogue) -> Calibration:
                 seen.setdefault(point.system.group, []).append(pair)
     if not seen:
         raise InputError(f"{rows}: no run of a colocated deployment to fit a step law to")
-    return Calibration(tuple(_curve(physics, seen[g]) for g in sorted(seen)), unusable)
+    curves = tuple(_curve(physics, seen[group]) for group in sorted(seen))
+    documents = tuple(curve_document(curve, rows, catalogue) for curve in curves)
+    return Calibration(rows, curves, documents, unusable)
 
 
 def observation_of(point: Point) -> Observation:
@@ -127,15 +113,23 @@ def observation_of(point: Point) -> Observation:
 def _curve(physics: Physics, pairs: list[tuple[System, Observation]]) -> CalibratedCurve:
     system = pairs[0][0]
     law = physics.bare_law(system)
-    seen = [o for _, o in pairs]
-    fit = fit_law(law.law, physics.constants(system.engine), law.kv_tokens, system, seen)
-    errors: dict[str, list[float]] = {"tpot": [], "ttft": []}
-    for o in seen:
-        found = fit.outcome(o.client)
-        for kind, values in errors.items():
-            for name in (f"{kind}_mean_s", f"{kind}_p50_s"):
-                if name in o.measured:
-                    values.append(abs(getattr(found, name) / o.measured[name] - 1))
-                    break
-    tpot, ttft = (float(np.median(v)) if v else None for v in errors.values())
-    return CalibratedCurve(system, fit, law.source, len(seen), tpot, ttft)
+    constants = physics.constants(system.engine)
+    seen = tuple(o for _, o in pairs)
+
+    def fitted(some: Sequence[Observation]) -> FittedLaw:
+        return fit_law(law.law, constants, law.kv_tokens, system, some, parts_for(some))
+
+    fit = fitted(seen)
+    return CalibratedCurve(
+        system, fit, law.source, seen, errors_of(fit, seen), held_out(fit, seen, fitted)
+    )
+
+
+def parts_for(seen: Sequence[Observation]) -> tuple[str, ...]:
+    """Return the parts of a law that runs can move and that a plan can use.
+
+    How cached prefixes are read again is fitted where there are any, so that it is not charged
+    to the rest.
+    """
+    cached = any(o.client.cached_tokens for o in seen)
+    return (*PLANNED, "cached_reread") if cached else PLANNED

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from planner.calibration.constants import EngineConstants
     from planner.calibration.points import Lengths, System
+    from planner.calibration.settings import EngineSettings
     from planner.curves.step_law import StepLaw
     from planner.kernels.closed_loop import EngineTimes, RankLaw
 
@@ -84,14 +85,7 @@ def simulate_run(
     Raises:
         InputError: The engine is not known.
     """
-    load = _load_of(client)
-    settings = settings_of(system, load, max(client.users, 1))
-    if client.max_num_batched_tokens is not None:
-        budget = client.max_num_batched_tokens
-        seqs = min(settings.max_num_seqs, budget)
-        settings = replace(settings, max_num_batched_tokens=budget, max_num_seqs=seqs)
-    if client.max_num_seqs is not None:
-        settings = replace(settings, max_num_seqs=client.max_num_seqs)
+    settings = settings_for(system, client)
     times = engine_times(settings, constants, kv_tokens)._replace(
         cached_tokens=client.cached_tokens
     )
@@ -116,6 +110,23 @@ def simulate_run(
         goodput_rps=None if good is None else good * rate,
         attainment=good,
     )
+
+
+def settings_for(system: System, client: Client) -> EngineSettings:
+    """Return the rules under which a replica serves a run: its own settings, else defaults.
+
+    Raises:
+        InputError: The engine is not known.
+    """
+    users = max(client.users, 1)
+    settings = settings_of(system, _load_of(client), users)
+    if client.max_num_batched_tokens is not None:
+        budget = client.max_num_batched_tokens
+        seqs = min(settings.max_num_seqs, budget)
+        settings = replace(settings, max_num_batched_tokens=budget, max_num_seqs=seqs)
+    if client.max_num_seqs is not None:
+        settings = replace(settings, max_num_seqs=client.max_num_seqs)
+    return settings
 
 
 @dataclass(frozen=True, slots=True)

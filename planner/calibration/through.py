@@ -39,6 +39,9 @@ PARTS: Final = {
 }
 """What is fitted, and how far a-priori laws are usually off (ln, or seconds)."""
 
+PLANNED: Final = tuple(n for n in PARTS if n not in ("mixed_context_log", "cached_reread"))
+"""What a plan's simulator can express: its law has no term of its own for these two."""
+
 USUAL_ERROR: Final = {
     "ttft_mean_s": 0.12, "ttft_p50_s": 0.05, "ttft_p90_s": 0.12, "ttft_p99_s": 0.25,
     "tpot_mean_s": 0.03, "tpot_p50_s": 0.03, "tpot_p90_s": 0.04, "tpot_p99_s": 0.06,
@@ -81,6 +84,7 @@ def fit_law(
     kv_tokens: int,
     system: System,
     seen: Sequence[Observation],
+    names: Sequence[str] = tuple(PARTS),
 ) -> FittedLaw:
     """Fit the parts of a law to measured runs.
 
@@ -90,6 +94,7 @@ def fit_law(
         kv_tokens: Cache of the replica.
         system: What serves.
         seen: Measured runs, at least one.
+        names: Which of ``PARTS`` may move; the others stay where the prior has them.
 
     Raises:
         InputError: Nothing was measured that the fit understands.
@@ -98,12 +103,12 @@ def fit_law(
         (o.client, [(name, np.log(v)) for name, v in o.measured.items() if name in USUAL_ERROR])
         for o in seen
     ]
-    if not any(names for _, names in wanted):
+    if not any(values for _, values in wanted):
         raise InputError(f"no measured quantity; understood are {', '.join(USUAL_ERROR)}")
-    scale = np.array(list(PARTS.values()))
+    scale = np.array([PARTS[name] for name in names])
 
     def made(x: Floats) -> tuple[StepLaw, EngineConstants]:
-        moved = dict(zip(PARTS, x * scale, strict=True))
+        moved = dict.fromkeys(PARTS, 0.0) | dict(zip(names, x * scale, strict=True))
         host = replace(
             constants,
             **{n: getattr(constants, n) + v for n, v in moved.items() if n.endswith("_log")},
@@ -116,23 +121,23 @@ def fit_law(
     def cost(x: Floats) -> Floats:
         scaled, host = made(x)
         errors: list[float] = []
-        for client, names in wanted:
-            if not names:
+        for client, values in wanted:
+            if not values:
                 continue
             found = simulate_run(scaled, host, kv_tokens, system, client)
-            errors += [(np.log(getattr(found, n)) - v) / USUAL_ERROR[n] for n, v in names]
+            errors += [(np.log(getattr(found, n)) - v) / USUAL_ERROR[n] for n, v in values]
         return np.array([*errors, *x])
 
-    found = solved(cost, len(PARTS), rounds=15)
+    found = solved(cost, len(names), rounds=15)
     spread = np.sqrt(np.diag(np.linalg.inv(found.jac.T @ found.jac)))
     scaled, host = made(found.x)
-    misfit = cost(found.x)[: -len(PARTS)]
+    misfit = cost(found.x)[: -len(names)]
     return FittedLaw(
         law=scaled,
         constants=host,
         kv_tokens=kv_tokens,
         system=system,
-        parts=dict(zip(PARTS, (found.x * scale).tolist(), strict=True)),
-        sd=dict(zip(PARTS, (spread * scale).tolist(), strict=True)),
+        parts=dict(zip(names, (found.x * scale).tolist(), strict=True)),
+        sd=dict(zip(names, (spread * scale).tolist(), strict=True)),
         left_over=float(np.sqrt(np.mean(misfit**2))),
     )

@@ -35,8 +35,10 @@ def enumerate_builds(problem: Problem, catalogue: Catalogue) -> tuple[list[Build
     """Return the builds of every model that the workloads want, and those left out.
 
     Left out are degrees that the heads do not allow, models that do not fit in memory, builds
-    without a curve, and policies under which the longest request could not be held.
+    without a curve, and policies under which the longest request could not be held. The
+    problem's own laws take the place of the catalogue's.
     """
+    catalogue = catalogue.with_laws(problem.laws)
     builds: list[Build] = []
     removed: list[Removed] = []
     for demands in _by_model(problem):

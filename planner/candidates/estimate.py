@@ -54,6 +54,7 @@ class _Replica:
     def __init__(self, build: Build, prompt: Ints, output: Ints) -> None:
         p, d = prompt.astype(float), output.astype(float) - 1
         self.law = build.curve.step_law
+        self.path_s = build.curve.path_s
         self.budget = float(build.max_num_batched_tokens)
         self.decode = max(float(d.mean()), 1e-9)
         self.context = float((d * p + d * (d + 1) / 2).mean()) / self.decode
@@ -182,7 +183,7 @@ def _first_token(
     second = third / step * (1 / 3 + busy + busy**2) + load * square * met
     spread = np.maximum((1 - idle) * second - wait**2, 1e-12)
     own = replica.prefill_s(replica.prompts, flow.running)[:, None, :]
-    own = own + step_s * replica.chunks(replica.prompts, state)
+    own = own + step_s * replica.chunks(replica.prompts, state) + replica.path_s
     return wait + own, _gamma_cdf(deadline_s - own, wait, spread)
 
 

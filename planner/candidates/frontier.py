@@ -68,7 +68,8 @@ def setup_of(build: Build, replicas: int, router: Routing) -> PoolSetup:
     A router that looks at what replicas keep, where they keep nothing, sees the counts only.
     """
     counts: Router = "least_outstanding" if router == "prefix_affinity" else router
-    return PoolSetup(build.law, build.limits, replicas, counts, build.cache)
+    path_ps = round(build.curve.path_s * 1e12)
+    return PoolSetup(build.law, build.limits, replicas, counts, build.cache, path_ps)
 
 
 def measure_frontier(

@@ -34,6 +34,7 @@ def empty_replica(build: Build, prompt: Ints, output: Ints) -> tuple[Floats, Flo
     ttft += law.c_x_s_per_token2 * p * p / 2 + law.c_n_s_per_request * steps
     ttft += law.c_c_s_per_token * (budget * whole * (whole + 1) / 2 + np.where(partly, p, 0.0))
     one = float(law.tokens_s(np.array([1.0]))[0])
+    ttft += build.curve.path_s
     tpot = one + law.c_n_s_per_request + law.c_k_s_per_token * (p + (d + 1) / 2)
     return ttft, np.where(d > 0, tpot, 0.0)
 

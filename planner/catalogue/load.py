@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from planner.catalogue.accelerator import Accelerator
@@ -41,10 +42,11 @@ class Catalogue:
     blanks or capitals, or as an alias; an alias that several entries bear is refused.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, own_laws: tuple[StepLawRow, ...] = ()) -> None:
         self._folder = shipped("models") if folder is None else folder
         self._documents: dict[tuple[Kind, str], Spec] = {}
         self._laws: dict[str, tuple[StepLawRow, ...]] = {}
+        self._own_laws = own_laws
         self._law_source: StepLawSource | None = None
         self._prices: tuple[PricePoint, ...] | None = None
         self._aliases: dict[Kind, dict[str, tuple[str, ...]]] | None = None
@@ -123,7 +125,7 @@ class Catalogue:
         engine: str | None = None,
         precision: str | None = None,
     ) -> tuple[StepLawRow, ...]:
-        """Return the step laws that fit all given names, in the order of their ids.
+        """Return the step laws that fit all given names, one's own first, then by their ids.
 
         A quantised checkpoint means its base model at its own precision, unless ``precision``
         says otherwise.
@@ -148,6 +150,25 @@ class Catalogue:
             and engine in (None, row.engine)
             and precision in (None, row.precision)
         )
+
+    def with_laws(self, own: tuple[StepLawRow, ...]) -> Catalogue:
+        """Return a catalogue in which laws of one's own take the place of those it has.
+
+        A law of one's own stands for its configuration, however experts are laid out; its origin
+        says which law it replaces.
+
+        Args:
+            own: Laws with an origin, one per configuration.
+        """
+        if not own:
+            return self
+        laws = []
+        for row in own:
+            same = [x for x in self._laws_of(row.model) if x.configuration == row.configuration]
+            first = min(same, key=lambda x: x.ep_degree, default=None)
+            origin = row.origin and replace(row.origin, replaces=first.id if first else None)
+            laws.append(replace(row, origin=origin))
+        return Catalogue(self._folder, (*self._own_laws, *laws))
 
     def law(self, law_id: str) -> StepLawRow:
         """Return one step law by its id, such as ``llama-3.1-70b.fp8.h100-sxm.vllm.tp4``.
@@ -250,12 +271,16 @@ class Catalogue:
         return self._aliases
 
     def _law_models(self) -> tuple[str, ...]:
-        return tuple(sorted(p.stem for p in (self._folder / "step-laws").glob("*.csv")))
+        shipped_ones = {p.stem for p in (self._folder / "step-laws").glob("*.csv")}
+        return tuple(sorted(shipped_ones | {row.model for row in self._own_laws}))
 
     def _laws_of(self, model: str) -> tuple[StepLawRow, ...]:
         if model not in self._laws:
             rows = _rows(self._folder / "step-laws" / f"{model}.csv")
-            self._laws[model] = tuple(step_law_row(model, row) for row in rows)
+            own = tuple(row for row in self._own_laws if row.model == model)
+            taken = {row.configuration for row in own}
+            known = (step_law_row(model, row) for row in rows)
+            self._laws[model] = (*own, *(r for r in known if r.configuration not in taken))
         return self._laws[model]
 
     def _price_table(self) -> tuple[PricePoint, ...]:

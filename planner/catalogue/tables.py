@@ -16,6 +16,20 @@ KNOTS: Final = (1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 3276
 
 
 @dataclass(frozen=True, slots=True)
+class LawOrigin:
+    """Where one step law is from, if not from the catalogue's common source."""
+
+    source: str
+    """Kind of evidence, as plans print it."""
+    caveat: str
+    attribution: str
+    file: str
+    """The user's file that holds the law."""
+    replaces: str | None = None
+    """The catalogue's law of the same configuration, whose place it takes."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepLawRow:
     """One fitted step law with the account of memory that came with it.
 
@@ -58,6 +72,17 @@ class StepLawRow:
     memory_fraction: float
     memory_fraction_of: str
     kv_tokens: int | None
+    c_n_s_per_request: float = 0.0
+    path_s: float = 0.0
+    """From client to engine and back: part of every TTFT, of no step."""
+    origin: LawOrigin | None = None
+    """None: from the catalogue's common source."""
+
+    @property
+    def configuration(self) -> tuple[str | int, ...]:
+        """What one law is enough of: everything but how experts are laid out."""
+        what = (self.model, self.precision, self.accelerator, self.engine)
+        return (*what, self.tp_degree, self.pp_degree, self.dp_degree)
 
     @property
     def degrees(self) -> str:

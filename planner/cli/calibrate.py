@@ -9,14 +9,16 @@ from typing import Annotated
 import typer
 
 from planner.cli.options import Json
-from planner.cli.output import emit_json, emit_tables, note, write_whole
+from planner.cli.output import emit_json, emit_tables, note, require_writable, write_whole
 
 
 def calibrate(
     rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="Benchmark results.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Also write the curves to this file."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write the curves for a scenario's `curves`."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -26,22 +28,24 @@ def calibrate(
     from planner.calibration.calibrate import calibrate as run
     from planner.catalogue import Catalogue
 
-    found = run(rows, Catalogue())
-    curves = [curve.document() for curve in found.curves]
     if output is not None:
-        write_whole(output, json.dumps({"curves": curves}, indent=2) + "\n")
+        require_writable(output)
+    found = run(rows, Catalogue())
+    document = found.document()
+    if output is not None:
+        write_whole(output, json.dumps(document, indent=2) + "\n")
     if as_json:
-        emit_json({"curves": curves})
+        emit_json(document)
     else:
         table = Table(title="Fitted step laws")
-        for name in ("system", "runs", "TPOT error", "TTFT error", "decode", "prefill", "prior"):
-            table.add_column(name, justify="left" if name in ("system", "prior") else "right")
-        for curve, document in zip(found.curves, curves, strict=True):
-            moved, sd = document["moved_from_prior"], document["standard_deviation"]
+        for name in ("system", "runs", "TPOT error", "held out", "TTFT", "decode", "prefill"):
+            table.add_column(name, justify="left" if name == "system" else "right")
+        for curve, written in zip(found.curves, found.documents, strict=True):
+            moved, sd = written.moved_from_prior, written.standard_deviation
             parts = (f"{moved[n]:+.2f} ± {sd[n]:.2f}" for n in ("decode_log", "prefill_log"))
-            errors = (document["tpot_error"], document["ttft_error"])
+            errors = (written.tpot_error, written.relative_error, written.relative_error_ttft)
             shown = ("" if e is None else f"{100 * e:.1f} %" for e in errors)
-            table.add_row(curve.system.group, str(curve.runs), *shown, *parts, curve.prior)
+            table.add_row(curve.system.group, str(curve.runs), *shown, *parts)
         emit_tables(table)
     for unusable in found.unusable:
         note(f"row {unusable.row} ({unusable.id}) not used: {unusable.reason}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
@@ -142,12 +143,19 @@ def curves(
     accelerator: Annotated[str | None, typer.Option(help="Id or alias of an accelerator.")] = None,
     engine: Annotated[str | None, typer.Option(help="vllm, sglang or trtllm.")] = None,
     precision: Annotated[str | None, typer.Option(help="Precision of the weights.")] = None,
+    own: Annotated[
+        list[Path] | None,
+        typer.Option("--own", metavar="FILE", help="Curves of `planner calibrate`; repeatable."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print what can be planned: engines, precisions, degrees, KV cache, error of the fit."""
+    from planner.catalogue.measured import read_measured_laws
     from planner.curves.curve import curves as find
 
     catalogue = _catalogue()
+    for file in own or []:
+        catalogue = catalogue.with_laws(read_measured_laws(file, catalogue))
     found = find(catalogue, model, accelerator, engine, precision)
     if not found:
         raise InputError(_nothing(catalogue, model, accelerator))
@@ -155,7 +163,8 @@ def curves(
     header = ("id", "engine_version", "kv_tokens_per_rank", "error_mean", "error_p95")
     shown = rows if as_json else [{name: row[name] for name in header} for row in rows]
     _print(tuple(shown[0]), (row.values() for row in shown), as_json)
-    note(f"{found[0].source}: {found[0].caveat}. {found[0].attribution}.")
+    for remark in dict.fromkeys(f"{c.source}: {c.caveat}. {c.attribution}." for c in found):
+        note(remark)
 
 
 def _catalogue() -> Catalogue:
@@ -249,6 +258,7 @@ def _of_curve(curve: Curve) -> dict[str, Any]:
         "error_prefill": error.prefill,
         "error_decode": error.decode,
         "error_mixed": error.mixed,
+        "replaces": curve.row.origin.replaces if curve.row.origin else None,
         "source": curve.source,
         "caveat": curve.caveat,
         "attribution": curve.attribution,

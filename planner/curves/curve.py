@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RelativeError:
-    """How far the fitted law is off its own step tables, as shares; None where no such steps."""
+    """How far the law is off what it was fitted to, as shares; None where no such steps.
+
+    Of a law from step tables: off those steps. Of a law from benchmark runs: off the TPOT of runs
+    held out, and ``prefill`` off their TTFT.
+    """
 
     mean: float
     p95: float
@@ -55,6 +59,11 @@ class Curve:
     def accelerators(self) -> int:
         """Devices of one replica."""
         return self.row.accelerators
+
+    @property
+    def path_s(self) -> float:
+        """Seconds from client to engine and back, without load; part of every TTFT."""
+        return self.row.path_s
 
     @property
     def kv_bytes_per_token(self) -> float:
@@ -180,7 +189,11 @@ def _nothing(catalogue: Catalogue, wanted: tuple[str, str, str, str]) -> NoCurve
 
 def curve_of(catalogue: Catalogue, row: StepLawRow) -> Curve:
     """Make a curve of a step law's row."""
-    origin = catalogue.law_source()
+    common = catalogue.law_source()
+    own = row.origin
+    tokens, context = row.max_tokens, row.max_context
+    if own is None:
+        tokens, context = min(tokens, common.reach.tokens), min(context, common.reach.context)
     return Curve(
         id=row.id,
         llm=catalogue.llm(row.model),
@@ -197,7 +210,7 @@ def curve_of(catalogue: Catalogue, row: StepLawRow) -> Curve:
         ),
         step_law=step_law_of(row),
         row=row,
-        source=origin.kind,
+        source=own.source if own else common.kind,
         relative_error=RelativeError(
             mean=row.error_mean,
             p95=row.error_p95,
@@ -205,10 +218,12 @@ def curve_of(catalogue: Catalogue, row: StepLawRow) -> Curve:
             decode=row.error_decode,
             mixed=row.error_mixed,
         ),
-        caveat=origin.serving_tpot_error_says,
-        attribution=f"{origin.source}, {origin.licence}, {origin.attribution}",
-        max_tokens_per_step=min(row.max_tokens, origin.reach.tokens),
-        max_context=min(row.max_context, origin.reach.context),
+        caveat=own.caveat if own else common.serving_tpot_error_says,
+        attribution=own.attribution
+        if own
+        else f"{common.source}, {common.licence}, {common.attribution}",
+        max_tokens_per_step=tokens,
+        max_context=context,
     )
 
 
@@ -220,4 +235,5 @@ def step_law_of(row: StepLawRow) -> StepLaw:
         slope_beyond_s_per_token=row.slope_beyond_s_per_token,
         c_x_s_per_token2=row.c_x_s_per_token2,
         c_k_s_per_token=row.c_k_s_per_token,
+        c_n_s_per_request=row.c_n_s_per_request,
     )

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.frontier import setup_of
 from planner.candidates.screen import bounds_of, screen
-from planner.candidates.serve import templates_of
+from planner.candidates.serve import longest_requests, templates_of
 from planner.catalogue import Catalogue
 from planner.data import version
 from planner.errors import InfeasibleError, InputError, nearest
-from planner.fleet import Interval, PrefixHits
+from planner.fleet import CurveNote, Interval, PrefixHits
 from planner.planning.answer import effort_for, study_of
+from planner.planning.curve_notes import curve_note
 from planner.planning.results import hits_document
 from planner.planning.teller import Teller
 from planner.problem.resolve import resolve
@@ -99,6 +100,8 @@ class TemplateCapacity(Spec):
     capacity_without_prefix_cache_rps: Interval | None = None
     """Of the same pool at a hit rate of 0: every prompt computed whole. 0 if the promise then
     holds at no load; None where no prefixes are kept."""
+    step_times: CurveNote | None = None
+    """Where its step times are from, and how wrong they may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +333,9 @@ def _document(
         capacity_without_prefix_cache_rps=None
         if cold is None
         else Interval(value=cold.value, low=cold.low, high=cold.high),
+        step_times=curve_note(
+            template.build, max(longest_requests(problem)[w] for w in template.serves)
+        ),
     )
 
 

@@ -10,7 +10,6 @@ from planner.data import version
 from planner.fleet import (
     ArrivalPoint,
     BillLine,
-    CurveNote,
     DemandPoint,
     EffectiveScenario,
     Evidence,
@@ -23,6 +22,7 @@ from planner.fleet import (
     Totals,
 )
 from planner.kernels import COMPILED
+from planner.planning.curve_notes import curve_note, curve_notes
 from planner.planning.periods import over_all_periods
 from planner.planning.prefixes import (
     cold_evidence,
@@ -93,6 +93,8 @@ def effective_scenario(answer: Answer) -> EffectiveScenario:
         ):
             if (loaded.folder / part.get(form, "")).is_file():
                 part[form] = str(loaded.folder / part[form])
+    if "curves" in document:
+        document["curves"] = [str(loaded.folder / name) for name in loaded.scenario.curves]
     return EffectiveScenario(document=document, origins=loaded.origins())
 
 
@@ -283,13 +285,7 @@ def _pool(answer: Answer, refined: Refined, pool: PoolChoice, runs: Sequence[Poo
         capacity_rps=interval(refined.frontiers[pool.template.id].capacity_rps),
         busy_share=_mean([run.busy_share for run in runs]),
         mfu=flops[0] / flops[1] if flops else None,
-        curve=CurveNote(
-            id=curve.id,
-            source=curve.source,
-            extrapolated=curve.extrapolates(build.max_num_batched_tokens, longest),
-            relative_error=curve.relative_error.mean,
-            caveat=curve.caveat,
-        ),
+        curve=curve_note(build, longest),
         prefix_hits=hits_of(answer.problem, runs, pool.template.serves) if cache else (),
         prefix_block_tokens=cache.block_tokens if cache else None,
     )
@@ -371,6 +367,7 @@ def _notes(
         notes.append(f"not proven best: {why}")
     if shown is not refined.best:
         notes.append("no fleet was found whose every promise is kept; this one is the last tried")
+    notes += curve_notes(answer.problem, (p.template.build for p in shown.fleet.pools))
     if not COMPILED:
         notes.append("simulated in plain Python: fewer requests, wider intervals")
     for multiple, sample in sweep:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
+from planner.problem.curves import own_laws, why_unused
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws
 from planner.problem.periods import make_calendar
 from planner.problem.prefixes import TracePrefixes
@@ -16,7 +17,7 @@ from planner.units import LEAST_RPS, MOST_RPS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planner.catalogue import Accelerator, Catalogue, Llm
+    from planner.catalogue import Accelerator, Catalogue, Llm, StepLawRow
     from planner.errors import Where
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
@@ -82,6 +83,8 @@ class Problem:
     time_limit_s: float
     calendar: Calendar | None = None
     """Load over time, where there is any; the demands are those that are planned for."""
+    laws: tuple[StepLawRow, ...] = ()
+    """Step laws of the user's own, which take the place of the catalogue's."""
 
     @property
     def rates_rps(self) -> tuple[float, ...]:
@@ -97,11 +100,14 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     """
     mistakes: Mistakes = []
     scenario = loaded.scenario
+    laws = own_laws(loaded, catalogue, mistakes)
+    catalogue = catalogue.with_laws(tuple(row for rows in laws for row in rows))
     demands = tuple(_demands(loaded, catalogue, mistakes))
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
     if not mistakes:
         _degrees(loaded, demands, mistakes)
         _block_sizes(loaded, demands, mistakes)
+        _curves(loaded, laws, demands, supplies, mistakes)
     if not mistakes:
         mistakes += [
             (loaded.at("workloads", i, "arrivals"), f"workloads.{i}.arrivals: {what}")
@@ -133,7 +139,26 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
         calendar=calendar,
+        laws=tuple(row for rows in laws for row in rows),
     )
+
+
+def _curves(
+    loaded: LoadedScenario,
+    laws: tuple[tuple[StepLawRow, ...], ...],
+    demands: tuple[Demand, ...],
+    supplies: tuple[Supply, ...],
+    mistakes: Mistakes,
+) -> None:
+    """Refuse a file of curves of which none can be used."""
+    wanted = tuple((demand.model, demand.precisions) for demand in demands)
+    devices = tuple(supply.accelerator.id for supply in supplies)
+    for i, rows in enumerate(laws):
+        why = [why_unused(row, wanted, devices, loaded.scenario.policies) for row in rows]
+        if all(why):
+            lines = "; ".join(f"{row.id}: {w}" for row, w in zip(rows, why, strict=True))
+            what = f"curves.{i}: this scenario can use none of its curves: {lines}"
+            mistakes.append((loaded.at("curves", i), what))
 
 
 def _calendar(loaded: LoadedScenario, traffic: Traffic, demands: tuple[Demand, ...]) -> Calendar:

@@ -39,6 +39,11 @@ def capacity_table(found: TemplateCapacity) -> tuple[RenderableType, ...]:
             f"prefixes kept in blocks of {found.prefix_block_tokens} tokens: {kept}; at a hit rate"
             f" of 0 the capacity is {rate(cold.value)} ({_number(cold.low)}–{_number(cold.high)})"
         )
+    steps = found.step_times
+    if steps is not None and steps.measured_in is not None:
+        instead = f", in place of {steps.replaces}" if steps.replaces else ""
+        error = f", {share(steps.relative_error)} off" if steps.relative_error else ""
+        facts.append(f"step times: {steps.source} to {steps.measured_in}{error}{instead}")
     if not found.precise:
         facts.append(f"wider than the ±{share(found.wanted_precision, 2)} that were wanted")
     if found.matching > 1:

@@ -32,6 +32,10 @@ class Scenario(Spec):
     accelerators: tuple[AcceleratorOffer, ...] = Field(min_length=1)
     """What may be rented or is owned."""
 
+    curves: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=32)
+    """Files of `planner calibrate`: step times measured on your own machines. For the same
+    configuration they take the place of the catalogue's."""
+
     policies: Policies = Policies()
     """What may be searched."""
 

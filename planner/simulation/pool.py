@@ -43,6 +43,8 @@ class PoolSetup:
     router: Router
     cache: PrefixCache | None = None
     """None: every prompt is computed whole."""
+    path_ps: int = 0
+    """From client to engine and back, without load: part of every TTFT, told as queueing."""
 
     @property
     def simulated(self) -> int:
@@ -160,7 +162,7 @@ def run_pool(
     counted = counted_span(arrival, outcome.finish_ps)
     workload = traffic.workload[counted]
     first, finish = outcome.first_token_ps[counted], outcome.finish_ps[counted]
-    ttft = first - arrival[counted]
+    ttft = first - arrival[counted] + setup.path_ps
     classes = deadlines.ttft_ps.size
     steps = traffic.output[counted].astype(np.int64) - 1
     done = finish >= 0
@@ -178,7 +180,7 @@ def run_pool(
             output=lengths[1][done],
             parts=None
             if records is None
-            else parts_of(records, np.flatnonzero(done) + counted.start),
+            else parts_of(records, np.flatnonzero(done) + counted.start, setup.path_ps),
             refused=np.bincount(workload[~done], minlength=classes),
         )
     span_ps = max(int(outcome.finish_ps.max(initial=0)), 1)

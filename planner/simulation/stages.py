@@ -30,18 +30,19 @@ class Parts(NamedTuple):
     preemption_after: NDArray[np.int64]
 
 
-def parts_of(records: Records, chosen: NDArray[np.int64]) -> Parts:
+def parts_of(records: Records, chosen: NDArray[np.int64], path_ps: int = 0) -> Parts:
     """Return the parts of chosen requests, in ps; those before and after the first token add up.
 
     Args:
         records: With stages.
         chosen: Indices of finished requests, shape ``(n,)``.
+        path_ps: The way to the engine and back, which counts as queueing.
     """
     stages = records.stages
     assert stages is not None  # the caller asked the kernel for them
     early = records.preempted_early_ps()[chosen]
     return Parts(
-        queue=stages.queue_ps[chosen],
+        queue=stages.queue_ps[chosen] + path_ps,
         kv_block_wait=stages.kv_block_wait_ps[chosen],
         prefill=stages.prefill_own_ps[chosen],
         prefill_interference=stages.prefill_stretch_ps[chosen],
