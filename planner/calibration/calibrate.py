@@ -10,6 +10,7 @@ from planner.calibration.held_out import Errors, errors_of, held_out
 from planner.calibration.measured import is_ladder, read_ladder
 from planner.calibration.parameters import read_parameters
 from planner.calibration.physics import Physics, users_of_rank
+from planner.calibration.points import Unusable
 from planner.calibration.run import Client
 from planner.calibration.silicon import read_closed_loop_means
 from planner.calibration.through import PLANNED, Observation, fit_law
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from planner.calibration.points import Point, System, Unusable
+    from planner.calibration.points import Point, System
     from planner.calibration.through import FittedLaw
     from planner.catalogue import Catalogue
     from planner.catalogue.measured import MeasuredCurve
@@ -78,6 +79,10 @@ def calibrate(rows: Path, catalogue: Catalogue) -> Calibration:
         ladder = read_ladder(rows, catalogue)
         unusable = ladder.unusable
         for run in ladder.runs:
+            if run.others or run.system.prefill is not None:
+                why = "several degrees are possible" if run.others else "it is disaggregated"
+                unusable = (*unusable, Unusable(run.row, run.id, why))
+                continue
             pair = (run.system, Observation(run.client, run.measured))
             seen.setdefault(run.system.group, []).append(pair)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -56,6 +56,15 @@ class EngineConstants:
             slope_beyond_s_per_token=law.slope_beyond_s_per_token * prefill,
             c_x_s_per_token2=law.c_x_s_per_token2 * prefill * float(np.exp(self.attention_log)),
             c_k_s_per_token=law.c_k_s_per_token * float(np.exp(self.context_log)),
+        )
+
+    def slowed(self, factor: float) -> EngineConstants:
+        """Return constants whose times of a step are ``factor`` times as long."""
+        return replace(
+            self,
+            host_step_s=factor * self.host_step_s,
+            host_sequence_s=factor * self.host_sequence_s,
+            host_prefill_s=factor * self.host_prefill_s,
         )
 
 

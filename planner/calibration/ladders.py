@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,14 +10,16 @@ import numpy as np
 from planner.calibration.predict import Estimate
 from planner.calibration.run import Outcome, simulate_run
 from planner.calibration.through import FittedLaw, Observation, fit_law
+from planner.calibration.two_stages import Stages, simulate_stages
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from planner.calibration.measured import MeasuredRun
+    from planner.calibration.constants import EngineConstants
+    from planner.calibration.measured_run import MeasuredRun
     from planner.calibration.physics import Physics
-    from planner.calibration.points import System
+    from planner.curves.step_law import StepLaw
 
 SPREAD: Final = {
     ("ttft", "a priori"): 0.60,
@@ -25,10 +27,27 @@ SPREAD: Final = {
     ("ttft", "fitted"): 0.25,
     ("tpot", "fitted"): 0.10,
 }
-"""Half-widths of 90 % bands, in ln: of systems never seen, and of further loads of a fitted one."""
+"""Half-widths of 90 % bands, in ln: of systems never seen, and of further loads of a fitted one.
+That of TPOT is also the step time's, whose ends are pushed through the simulator."""
 
-_LEAST_RUNS: Final = 3
-"""With fewer runs than this the fit is still mostly its prior; the a-priori band holds."""
+_MET: Final = 0.99
+"""Attainment at which a deployment counts as one that meets its deadlines."""
+
+_OF_THE_WHOLE: Final = ("goodput_rps", "request_rps")
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A run at the step times expected, and at both ends of their band."""
+
+    expected: Outcome
+    fast: Outcome
+    slow: Outcome
+
+    def values(self, name: str) -> tuple[float, float, float] | None:
+        """Return the expected value of a quantity, and its least and most; None without any."""
+        found = [getattr(o, name) for o in (self.expected, self.fast, self.slow)]
+        return None if None in found else (found[0], min(found), max(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +55,32 @@ class RunPrediction:
     """What is predicted of a run; None and a reason where nothing can be."""
 
     run: MeasuredRun
-    outcome: Outcome | None
+    band: Band | None
     source: str
     reason: str = ""
     fitted: bool = False
 
     def estimate(self, name: str) -> Estimate | None:
-        """Return a quantity by its name in ``Outcome``, with its band where there is one."""
-        value = None if self.outcome is None else getattr(self.outcome, name)
-        if value is None:
-            return None
+        """Return a quantity by its name in ``Outcome``, with its band.
+
+        A time's band is that of times never seen, or what the step time's band makes of it in
+        the simulation, whichever is wider: near saturation a little more work is a long queue.
+        Goodput and attainment have the latter only.
+        """
         kind = name.split("_", 1)[0]
-        half = SPREAD.get((kind, "fitted" if self.fitted else "a priori"))
-        if half is None:
-            return Estimate(value, float("nan"), float("nan"))
-        return Estimate(value, value * float(np.exp(-half)), value * float(np.exp(half)))
+        known = self.band is not None and kind not in self.run.blind
+        values = self.band.values(name) if self.band is not None and known else None
+        if values is None:
+            return None
+        value, least, most = values
+        ranks = self.run.ranks if name in _OF_THE_WHOLE else 1
+        half = SPREAD.get((kind, "fitted" if self.fitted else "a priori"), 0.0)
+        low, high = min(least, value * np.exp(-half)), max(most, value * np.exp(half))
+        return Estimate(value * ranks, float(low) * ranks, float(high) * ranks)
 
     def headline(self, kind: str) -> str:
         """Return which quantity of ``ttft`` or ``tpot`` stands for the run: the first measured."""
-        for quantity in ("mean", "p50", "p99"):
+        for quantity in ("mean", "p50", "p90", "p99"):
             if f"{kind}_{quantity}_s" in self.run.measured:
                 return f"{kind}_{quantity}_s"
         return f"{kind}_mean_s"
@@ -75,10 +101,11 @@ def predict_ladder(
 
 
 def fit_systems(physics: Physics, known: Sequence[MeasuredRun]) -> dict[str, FittedLaw]:
-    """Fit a step law to the runs of each system; keyed by ``System.group``."""
+    """Fit a step law to the runs of each colocated system; keyed by ``System.group``."""
     by_system: dict[str, list[MeasuredRun]] = {}
     for run in known:
-        by_system.setdefault(run.system.group, []).append(run)
+        if run.system.prefill is None and not run.others:
+            by_system.setdefault(run.system.group, []).append(run)
     fits = {}
     for group, runs in by_system.items():
         system = runs[0].system
@@ -90,12 +117,71 @@ def fit_systems(physics: Physics, known: Sequence[MeasuredRun]) -> dict[str, Fit
 
 
 def _predict(physics: Physics, run: MeasuredRun, fits: Mapping[str, FittedLaw]) -> RunPrediction:
-    system: System = run.system
-    fit = fits.get(system.group)
-    if fit is not None:
-        source = "step law fitted through the simulator"
-        return RunPrediction(run, fit.outcome(run.client), source, fitted=True)
-    law = physics.law(system)
-    constants = physics.constants(system.engine)
-    outcome = simulate_run(law.law, constants, law.kv_tokens, system, run.client)
-    return RunPrediction(run, outcome, law.source)
+    fit = fits.get(run.system.group)
+    if fit is not None and run.system.prefill is None:
+        half = SPREAD["tpot", "fitted"]
+        band = _band(fit.law, fit.constants, half, lambda law, host: _one(fit, law, host, run))
+        return RunPrediction(run, band, "step law fitted through the simulator", fitted=True)
+    if run.system.prefill is not None:
+        return _apart(physics, run)
+    best: RunPrediction | None = None
+    for system, client in ((run.system, run.client), *run.others):
+        ranks = system.main.replicas * system.main.degrees.dp_degree
+        found = _a_priori(physics, replace(run, system=system, client=client, ranks=ranks))
+        if best is None or _attained(found) > _attained(best):
+            best = found
+        if _attained(best) >= _MET:
+            break
+    assert best is not None
+    return best
+
+
+def _attained(prediction: RunPrediction) -> float:
+    outcome = prediction.band.expected if prediction.band else None
+    return 0.0 if outcome is None else outcome.attainment or 0.0
+
+
+def _one(fit: FittedLaw, law: StepLaw, host: EngineConstants, run: MeasuredRun) -> Outcome:
+    return simulate_run(law, host, fit.kv_tokens, fit.system, run.client)
+
+
+def _a_priori(physics: Physics, run: MeasuredRun) -> RunPrediction:
+    law = physics.law(run.system)
+    host = physics.constants(run.system.engine)
+
+    def simulated(scaled: StepLaw, times: EngineConstants) -> Outcome:
+        return simulate_run(scaled, times, law.kv_tokens, run.system, run.client)
+
+    band = _band(law.law, host, SPREAD["tpot", "a priori"], simulated)
+    return RunPrediction(run, band, _source(run, law.source))
+
+
+def _apart(physics: Physics, run: MeasuredRun) -> RunPrediction:
+    stages = Stages.of(physics, run.system)
+
+    def simulated(factor: float) -> Outcome:
+        return simulate_stages(stages.slowed(factor), run.system, run.client)
+
+    half = float(np.exp(SPREAD["tpot", "a priori"]))
+    band = Band(simulated(1.0), simulated(1 / half), simulated(half))
+    return RunPrediction(run, band, _source(run, stages.source))
+
+
+def _source(run: MeasuredRun, law: str) -> str:
+    degrees = run.system.main.degrees
+    shape = f"; {run.system.main.replicas} x tp{degrees.tp_degree}" if run.note else ""
+    return f"{law}{shape}; {run.note}" if run.note else law
+
+
+def _band(
+    law: StepLaw,
+    host: EngineConstants,
+    half: float,
+    simulated: Callable[[StepLaw, EngineConstants], Outcome],
+) -> Band:
+    """Simulate at the expected step time and at the ends of its band, ``half`` in ln."""
+    ends = [
+        simulated(law.slowed(factor), host.slowed(factor))
+        for factor in (1.0, float(np.exp(-half)), float(np.exp(half)))
+    ]
+    return Band(*ends)

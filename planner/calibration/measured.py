@@ -1,29 +1,34 @@
-"""Reader of ladders of one replica: closed loops and open loops, with percentiles and goodput.
+"""Reader of ladders: closed loops and open loops, with percentiles and goodput.
 
-Three tables are understood, told apart by their columns: open and closed loops of one device
-with goodput (``rate_rps``, ``prefix_hit``), closed loops with p99 (``concurrency``,
-``ttft_p99_ms``), and constant-rate stages (``requested_rate``).
+Tables are told apart by their columns: open and closed loops of one replica with goodput
+(``rate_rps``, ``prefix_hit``), closed loops with p99 (``concurrency``, ``ttft_p99_ms``),
+constant-rate stages (``requested_rate``), rate ladders whose degrees and lengths stand in prose
+(``system``, ``config``, ``workload``), and MLPerf Inference results.
 """
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from planner.calibration import mlperf, rate_ladders
+from planner.calibration.measured_run import MeasuredRun, quantities_of
 from planner.calibration.points import Stage, System, Unusable
 from planner.calibration.run import Client
 from planner.calibration.silicon import find_llm, precision_of
+from planner.calibration.tables import header_of, number, rows_of
 from planner.curves.roofline import Degrees
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from planner.calibration.run import Arrivals
     from planner.catalogue import Catalogue
+
+    Reader = Callable[[int, Mapping[str, str], Catalogue], MeasuredRun]
 
 _ACCELERATORS: Final = {
     "L40S": "l40s",
@@ -33,26 +38,11 @@ _ACCELERATORS: Final = {
 }
 """Labels of devices in these tables; others are asked of the catalogue as they are."""
 
-QUANTITIES: Final = (
-    "ttft_mean", "ttft_p50", "ttft_p90", "ttft_p99", "tpot_mean", "tpot_p50", "tpot_p90", "tpot_p99"
-)  # fmt: skip
 _ENGINE: Final = re.compile(
     r"(?P<name>vllm|sglang|trtllm)(?: +v?(?P<version>\d[\w.]*))?", re.IGNORECASE
 )
 _SEQS: Final = re.compile(r"--max-num-seqs[= ](\d+)")
-_SPELT: Final = {"ttft_p50": "ttft_median_ms", "tpot_p50": "tpot_median_ms"}
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredRun:
-    """One row: a system under a client, and what was measured, by the names of ``Outcome``."""
-
-    row: int
-    id: str
-    system: System
-    client: Client
-    measured: Mapping[str, float]
-    """Seconds, requests per second, and the attainment as a share."""
+_SYSTEM: Final = re.compile(r"shared_prefix: .*\bsystem (\d+) \+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +60,44 @@ def is_ladder(path: Path) -> bool:
     Raises:
         InputError: It cannot be read.
     """
-    names = _header(path)
-    return bool({"rate_rps", "requested_rate"} & names) or {"concurrency", "ttft_p99_ms"} <= names
+    return _reader(set(header_of(path))) is not None
+
+
+def _reader(names: set[str]) -> Reader | None:
+    if names >= mlperf.COLUMNS:
+        return mlperf.mlperf_run
+    if names >= rate_ladders.COLUMNS:
+        return rate_ladders.rate_ladder_run
+    if {"rate_rps", "requested_rate"} & names or {"concurrency", "ttft_p99_ms"} <= names:
+        return _run
+    return None
 
 
 def read_ladder(path: Path, catalogue: Catalogue) -> Ladder:
-    """Read a table of runs of one replica.
+    """Read a table of runs.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: The file cannot be read, or is none of these tables.
     """
+    read = _reader(set(header_of(path)))
+    if read is None:
+        raise InputError(f"{path}: is no table of runs at loads or rates")
     runs: list[MeasuredRun] = []
     unusable: list[Unusable] = []
-    number = -1
-    with path.open(newline="", encoding="utf-8") as file:
-        for number, cells in enumerate(csv.DictReader(file)):
-            name = cells.get("tag") or cells.get("config") or f"row {number}"
-            try:
-                runs.append(_run(number, name, cells, catalogue))
-            except InputError as error:
-                unusable.append(Unusable(number, name, str(error)))
-    return Ladder(tuple(runs), tuple(unusable), number + 1)
+    row = -1
+    for row, cells in enumerate(rows_of(path)):
+        try:
+            runs.append(read(row, cells, catalogue))
+        except InputError as error:
+            unusable.append(Unusable(row, _name(row, cells), str(error)))
+    return Ladder(tuple(runs), tuple(unusable), row + 1)
 
 
-def _header(path: Path) -> set[str]:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return set(next(csv.reader(file), []))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+def _name(row: int, cells: Mapping[str, str]) -> str:
+    return cells.get("tag") or cells.get("config") or cells.get("system") or f"row {row}"
 
 
-def _run(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogue) -> MeasuredRun:
+def _run(row: int, cells: Mapping[str, str], catalogue: Catalogue) -> MeasuredRun:
     model, _, suffix = (cells.get("model") or "").partition(" ")
     llm = find_llm(catalogue, model)
     stated = (cells.get("precision") or suffix or "unstated").lower()
@@ -110,7 +106,7 @@ def _run(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogue)
     engine = _ENGINE.search(stack)
     if engine is None:
         raise InputError("engine: not stated")
-    devices = round(_number(cells, "n_gpu") or 1)
+    devices = round(number(cells, "n_gpu") or 1)
     system = System(
         llm=llm,
         precision=precision_of(llm, stated),
@@ -120,32 +116,33 @@ def _run(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogue)
         mode="colocated",
         main=Stage(Degrees(devices), 1),
     )
-    return MeasuredRun(number, name, system, _client(cells), _measured(cells))
+    return MeasuredRun(row, _name(row, cells), system, _client(cells), quantities_of(cells))
 
 
 def _client(cells: Mapping[str, str]) -> Client:
-    users = round(_number(cells, "concurrency") or 0)
-    rate = _number(cells, "rate_rps") or _number(cells, "requested_rate") or 0.0
+    users = round(number(cells, "concurrency") or 0)
+    rate = number(cells, "rate_rps") or number(cells, "requested_rate") or 0.0
     if not users and not rate:
         raise InputError("neither a concurrency nor a rate is stated")
     arrivals: Arrivals = "closed"
     if not users:
-        arrivals = "constant" if _number(cells, "requested_rate") else "poisson"
-    prompt = _number(cells, "isl") or _number(cells, "isl_mean")
-    output = _number(cells, "osl") or _number(cells, "osl_mean")
+        arrivals = "constant" if number(cells, "requested_rate") else "poisson"
+    prefix = _cached_prefix(cells)
+    prompt = number(cells, "isl") or number(cells, "isl_mean")
+    output = number(cells, "osl") or number(cells, "osl_mean")
     if not prompt or not output:
         raise InputError("the lengths of prompts or outputs are not stated")
-    budget = _number(cells, "max_num_batched_tokens")
+    budget = number(cells, "max_num_batched_tokens")
     seqs = _SEQS.search(cells.get("flags") or "")
-    ttft, tpot = _number(cells, "slo_ttft_ms"), _number(cells, "slo_tpot_ms")
+    ttft, tpot = number(cells, "slo_ttft_ms"), number(cells, "slo_tpot_ms")
     return Client(
         arrivals=arrivals,
         users=users,
         rate_rps=rate,
-        requests=round(_number(cells, "n_requests") or _number(cells, "n") or 0),
+        requests=round(number(cells, "n_requests") or number(cells, "n") or 0),
         prompt_tokens=round(prompt),
         output_tokens=round(output),
-        cached_tokens=round(prompt * (_number(cells, "prefix_hit") or 0.0)),
+        cached_tokens=prefix or round(prompt * (number(cells, "prefix_hit") or 0.0)),
         max_num_batched_tokens=round(budget) if budget else None,
         max_num_seqs=int(seqs[1]) if seqs else None,
         ttft_slo_s=ttft / 1e3 if ttft else None,
@@ -153,24 +150,9 @@ def _client(cells: Mapping[str, str]) -> Client:
     )
 
 
-def _measured(cells: Mapping[str, str]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for quantity in QUANTITIES:
-        value = _number(cells, f"{quantity}_ms") or _number(cells, _SPELT.get(quantity, ""))
-        if value:
-            found[f"{quantity}_s"] = value / 1e3
-    for name, spelt in (("goodput_rps", "goodput_rps"), ("attainment", "attainment")):
-        value = _number(cells, spelt)
-        if value is not None:
-            found[name] = value
-    return found
-
-
-def _number(cells: Mapping[str, str], name: str) -> float | None:
-    text = cells.get(name) or ""
-    if text in ("", "nan"):
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{name}: expected a number, got {text!r}") from None
+def _cached_prefix(cells: Mapping[str, str]) -> int:
+    """Return the system prompt's tokens where the flags say that prefixes are cached; else 0."""
+    flags = cells.get("flags") or ""
+    shared = _SYSTEM.search(cells.get("workload") or "")
+    cached = re.search(r"(?<!no-)enable-prefix-caching|^prefix caching", flags)
+    return int(shared[1]) if shared and cached else 0

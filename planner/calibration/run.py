@@ -93,6 +93,20 @@ def simulate_run(
     ttft = np.concatenate([p.ttft_s for p in parts])
     tpot = np.concatenate([p.tpot_s for p in parts])
     rate = ttft.size / sum(p.span_s for p in parts)
+    return outcome_of(ttft, tpot, rate, client)
+
+
+def outcome_of(
+    ttft: NDArray[np.float64], tpot: NDArray[np.float64], rate: float, client: Client
+) -> Outcome:
+    """Return what a run shows, from the times of its counted requests.
+
+    Args:
+        ttft: Seconds, shape ``(n,)``.
+        tpot: Seconds, shape ``(n,)``.
+        rate: Requests per second that were served.
+        client: Its deadlines decide what is compliant.
+    """
     good = None
     if client.ttft_slo_s is not None and client.tpot_slo_s is not None:
         good = float(((ttft <= client.ttft_slo_s) & (tpot <= client.tpot_slo_s)).mean())

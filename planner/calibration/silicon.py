@@ -8,12 +8,12 @@ read by its expert layout instead, and the point says so.
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from planner.calibration.points import Load, Point, Stage, System, Unusable
+from planner.calibration.tables import header_of, rows_of
 from planner.curves.roofline import Degrees, formats_of, geometry_of
 from planner.errors import InputError
 
@@ -71,15 +71,11 @@ def read_closed_loop_means(path: Path, catalogue: Catalogue, *, speculative: boo
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
-            if missing:
-                raise InputError(f"{path}: no column {', '.join(missing)}")
-            return list(reader)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    names = header_of(path)
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        raise InputError(f"{path}: no column {', '.join(missing)}")
+    return list(rows_of(path))
 
 
 def _point(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogue) -> Point:

@@ -12,7 +12,9 @@ from planner.calibration.measured import is_ladder, read_ladder
 from planner.calibration.metrics import Scored, breakdown
 from planner.calibration.parameters import read_parameters
 from planner.calibration.predict import METRICS, Prediction, Predictor
+from planner.calibration.request_rows import is_requests, predict_requests
 from planner.calibration.silicon import read_closed_loop_means
+from planner.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from planner.calibration.parameters import Parameters
     from planner.calibration.points import Point, System, Unusable
     from planner.calibration.predict import Estimate
+    from planner.calibration.request_rows import RequestPrediction
     from planner.catalogue import Catalogue
 
 Unit = Literal["group", "system"]
@@ -54,8 +57,8 @@ class RowResult:
             "row": self.row,
             "id": self.id,
             **{name: of(name, "value") for name in LADDER_METRICS},
-            "low": {name: of(name, "low") for name in METRICS},
-            "high": {name: of(name, "high") for name in METRICS},
+            "low": {name: of(name, "low") for name in LADDER_METRICS},
+            "high": {name: of(name, "high") for name in LADDER_METRICS},
             "source": self.source,
             "reason": self.reason,
             "quantity": dict(self.quantity),
@@ -86,7 +89,7 @@ class Validation:
         for row in self.rows:
             if row.reason is not None:
                 reasons[row.reason] = reasons.get(row.reason, 0) + 1
-        predicted = sum(row.reason is None for row in self.rows)
+        predicted = sum(any(row.predicted.values()) for row in self.rows)
         return {
             "rows": [row.document() for row in self.rows],
             "metrics": self.metrics(),
@@ -116,7 +119,7 @@ def validate(
     """Predict every row of a table and compare.
 
     Args:
-        rows: A table of closed-loop means, or of ladders.
+        rows: A table of closed-loop means, of ladders, or of single requests.
         catalogue: Models, accelerators, step laws.
         calibrate_on: Measurements that the predictions may use, of the same kind.
         leave_out: Instead: each row of a table of means is predicted from those of all other
@@ -124,11 +127,19 @@ def validate(
         parameters: Default: those shipped, with the levels that belong to them.
 
     Raises:
-        InputError: A table cannot be read.
+        InputError: A table cannot be read, or is of a kind that cannot be left out or learn.
     """
     levels = read_levels(catalogue) if parameters is None else None
     predictor = Predictor(catalogue, parameters or read_parameters(), levels=levels)
-    if is_ladder(rows):
+    single, ladder = is_requests(rows), is_ladder(rows)
+    if leave_out is not None and (single or ladder):
+        raise InputError(f"{rows}: --leave-out: only closed-loop means have groups to leave out")
+    if single:
+        if calibrate_on is not None:
+            raise InputError(f"{rows}: single requests are predicted a priori; no --calibrate-on")
+        found_requests = predict_requests(predictor.simulated, rows, catalogue)
+        return Validation(tuple(map(_of_request, found_requests)))
+    if ladder:
         return _ladder(predictor, rows, catalogue, calibrate_on)
     table = read_closed_loop_means(rows, catalogue)
     wanted = predictor.physics(table.points)
@@ -175,6 +186,19 @@ def _of_point(point: Point, p: Prediction) -> RowResult:
     )
 
 
+def _of_request(p: RequestPrediction) -> RowResult:
+    return RowResult(
+        row=p.row,
+        id=p.id,
+        system=p.system,
+        predicted={"ttft_s": p.ttft_s, "tpot_s": p.tpot_s},
+        measured=dict(zip(METRICS, p.measured, strict=True)),
+        source=p.source or None,
+        reason=p.reason or None,
+        quantity={name: name for name in METRICS},
+    )
+
+
 def _of_run(p: RunPrediction) -> RowResult:
     quantity = {"ttft_s": p.headline("ttft"), "tpot_s": p.headline("tpot")}
     names = {**quantity, "goodput_rps": "goodput_rps", "attainment": "attainment"}
@@ -185,6 +209,6 @@ def _of_run(p: RunPrediction) -> RowResult:
         predicted={metric: p.estimate(name) for metric, name in names.items()},
         measured={metric: p.run.measured.get(name) for metric, name in names.items()},
         source=p.source or None,
-        reason=p.reason or None,
+        reason=p.reason or (f"{', '.join(p.run.blind)}: {p.run.note}" if p.run.blind else None),
         quantity=quantity,
     )

@@ -78,6 +78,18 @@ class StepLaw:
         beyond = np.maximum(n - self.knots[-1], 0.0) * self.slope_beyond_s_per_token
         return np.where(n > 0, inside + beyond, 0.0)
 
+    def slowed(self, factor: float) -> StepLaw:
+        """Return a law whose every step takes ``factor`` times as long."""
+        return StepLaw(
+            knots=self.knots,
+            step_s=tuple(factor * t for t in self.step_s),
+            slope_beyond_s_per_token=factor * self.slope_beyond_s_per_token,
+            c_x_s_per_token2=factor * self.c_x_s_per_token2,
+            c_k_s_per_token=factor * self.c_k_s_per_token,
+            c_n_s_per_request=factor * self.c_n_s_per_request,
+            c_c_s_per_token=factor * self.c_c_s_per_token,
+        )
+
     def step_s_of(
         self,
         tokens: ArrayLike,
