@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -19,16 +19,22 @@ if TYPE_CHECKING:
     from planner.calibration.constants import EngineConstants
     from planner.calibration.measured_run import MeasuredRun
     from planner.calibration.physics import Physics
+    from planner.calibration.run import Client
     from planner.curves.step_law import StepLaw
+    from planner.curves.transfer import APrioriLaw
 
-SPREAD: Final = {
-    ("ttft", "a priori"): 0.60,
-    ("tpot", "a priori"): 0.35,
-    ("ttft", "fitted"): 0.25,
-    ("tpot", "fitted"): 0.10,
+Knowledge = Literal["fitted", "library", "transfer", "far"]
+"""What a step law rests on: runs of the system, the catalogue's law of it, laws of others moved
+to it, or moved to a generation of accelerators of which there is no law at all."""
+
+SPREAD: Final[dict[Knowledge, tuple[float, float]]] = {
+    "fitted": (0.25, 0.10),
+    "library": (0.60, 0.35),
+    "transfer": (0.80, 0.50),
+    "far": (1.20, 0.80),
 }
-"""Half-widths of 90 % bands, in ln: of systems never seen, and of further loads of a fitted one.
-That of TPOT is also the step time's, whose ends are pushed through the simulator."""
+"""Half-widths of 90 % bands of TTFT and TPOT, in ln. That of TPOT is also the step time's, whose
+ends are pushed through the simulator."""
 
 _MET: Final = 0.99
 """Attainment at which a deployment counts as one that meets its deadlines."""
@@ -38,15 +44,19 @@ _OF_THE_WHOLE: Final = ("goodput_rps", "request_rps")
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A run at the step times expected, and at both ends of their band."""
+    """A run as expected; at both ends of the step time's band; and as it may be meant too."""
 
-    expected: Outcome
-    fast: Outcome
-    slow: Outcome
+    outcomes: tuple[Outcome, ...]
+    """The expected one first."""
+
+    @property
+    def expected(self) -> Outcome:
+        """The run at the step times expected."""
+        return self.outcomes[0]
 
     def values(self, name: str) -> tuple[float, float, float] | None:
         """Return the expected value of a quantity, and its least and most; None without any."""
-        found = [getattr(o, name) for o in (self.expected, self.fast, self.slow)]
+        found = [getattr(o, name) for o in self.outcomes]
         return None if None in found else (found[0], min(found), max(found))
 
 
@@ -58,7 +68,7 @@ class RunPrediction:
     band: Band | None
     source: str
     reason: str = ""
-    fitted: bool = False
+    knowledge: Knowledge = "library"
 
     def estimate(self, name: str) -> Estimate | None:
         """Return a quantity by its name in ``Outcome``, with its band.
@@ -74,7 +84,7 @@ class RunPrediction:
             return None
         value, least, most = values
         ranks = self.run.ranks if name in _OF_THE_WHOLE else 1
-        half = SPREAD.get((kind, "fitted" if self.fitted else "a priori"), 0.0)
+        half = dict(zip(("ttft", "tpot"), SPREAD[self.knowledge], strict=True)).get(kind, 0.0)
         low, high = min(least, value * np.exp(-half)), max(most, value * np.exp(half))
         return Estimate(value * ranks, float(low) * ranks, float(high) * ranks)
 
@@ -119,9 +129,13 @@ def fit_systems(physics: Physics, known: Sequence[MeasuredRun]) -> dict[str, Fit
 def _predict(physics: Physics, run: MeasuredRun, fits: Mapping[str, FittedLaw]) -> RunPrediction:
     fit = fits.get(run.system.group)
     if fit is not None and run.system.prefill is None:
-        half = SPREAD["tpot", "fitted"]
-        band = _band(fit.law, fit.constants, half, lambda law, host: _one(fit, law, host, run))
-        return RunPrediction(run, band, "step law fitted through the simulator", fitted=True)
+
+        def again(law: StepLaw, host: EngineConstants, client: Client) -> Outcome:
+            return simulate_run(law, host, fit.kv_tokens, fit.system, client)
+
+        band = _band(run, fit.law, fit.constants, SPREAD["fitted"][1], again)
+        source = "step law fitted through the simulator"
+        return RunPrediction(run, band, source, knowledge="fitted")
     if run.system.prefill is not None:
         return _apart(physics, run)
     best: RunPrediction | None = None
@@ -141,30 +155,36 @@ def _attained(prediction: RunPrediction) -> float:
     return 0.0 if outcome is None else outcome.attainment or 0.0
 
 
-def _one(fit: FittedLaw, law: StepLaw, host: EngineConstants, run: MeasuredRun) -> Outcome:
-    return simulate_run(law, host, fit.kv_tokens, fit.system, run.client)
-
-
 def _a_priori(physics: Physics, run: MeasuredRun) -> RunPrediction:
     law = physics.law(run.system)
     host = physics.constants(run.system.engine)
 
-    def simulated(scaled: StepLaw, times: EngineConstants) -> Outcome:
-        return simulate_run(scaled, times, law.kv_tokens, run.system, run.client)
+    def simulated(scaled: StepLaw, times: EngineConstants, client: Client) -> Outcome:
+        return simulate_run(scaled, times, law.kv_tokens, run.system, client)
 
-    band = _band(law.law, host, SPREAD["tpot", "a priori"], simulated)
-    return RunPrediction(run, band, _source(run, law.source))
+    knowledge = knowledge_of(law)
+    band = _band(run, law.law, host, SPREAD[knowledge][1], simulated)
+    return RunPrediction(run, band, _source(run, law.source), knowledge=knowledge)
+
+
+def knowledge_of(law: APrioriLaw) -> Knowledge:
+    """Return what an a-priori law rests on."""
+    if not law.near:
+        return "far"
+    return "library" if law.matched else "transfer"
 
 
 def _apart(physics: Physics, run: MeasuredRun) -> RunPrediction:
     stages = Stages.of(physics, run.system)
 
-    def simulated(factor: float) -> Outcome:
-        return simulate_stages(stages.slowed(factor), run.system, run.client)
-
-    half = float(np.exp(SPREAD["tpot", "a priori"]))
-    band = Band(simulated(1.0), simulated(1 / half), simulated(half))
-    return RunPrediction(run, band, _source(run, stages.source))
+    knowledge = knowledge_of(stages.law)
+    band = Band(
+        tuple(
+            simulate_stages(stages.slowed(factor), run.system, client)
+            for factor, client in _cases(run, SPREAD[knowledge][1])
+        )
+    )
+    return RunPrediction(run, band, _source(run, stages.law.source), knowledge=knowledge)
 
 
 def _source(run: MeasuredRun, law: str) -> str:
@@ -174,14 +194,22 @@ def _source(run: MeasuredRun, law: str) -> str:
 
 
 def _band(
+    run: MeasuredRun,
     law: StepLaw,
     host: EngineConstants,
     half: float,
-    simulated: Callable[[StepLaw, EngineConstants], Outcome],
+    simulated: Callable[[StepLaw, EngineConstants, Client], Outcome],
 ) -> Band:
     """Simulate at the expected step time and at the ends of its band, ``half`` in ln."""
-    ends = [
-        simulated(law.slowed(factor), host.slowed(factor))
-        for factor in (1.0, float(np.exp(-half)), float(np.exp(half)))
-    ]
-    return Band(*ends)
+    return Band(
+        tuple(
+            simulated(law.slowed(factor), host.slowed(factor), client)
+            for factor, client in _cases(run, half)
+        )
+    )
+
+
+def _cases(run: MeasuredRun, half: float) -> list[tuple[float, Client]]:
+    """Return factors on the step time with clients: expected, both ends, what else is meant."""
+    ends = [(factor, run.client) for factor in (1.0, float(np.exp(-half)), float(np.exp(half)))]
+    return ends + [(1.0, client) for client in run.perhaps]

@@ -35,6 +35,8 @@ class MeasuredRun:
     others: tuple[tuple[System, Client], ...] = ()
     """What else the row may mean; the prediction takes the first that meets the deadlines, or
     else the one that does best."""
+    perhaps: tuple[Client, ...] = ()
+    """What the client may have done as well, as far as the row tells: part of the band."""
     note: str = ""
     """What the row does not state and the prediction assumes."""
     blind: tuple[str, ...] = ()

@@ -43,8 +43,8 @@ _GROUPS: Final = re.compile(
 )
 _RANDOM: Final = re.compile(r"random ISL (\d+) OSL (\d+)")
 _DURATION: Final = re.compile(r"\b(\d+) s\b")
-USUAL_S: Final = 60
-"""How long a rate is held by ladders that do not say."""
+USUAL_S: Final = (60, 20, 180)
+"""How long a rate is held by ladders that do not say, and at least and at most."""
 _MEAN: Final = re.compile(r"\(mean in ([\d.]+)\)")
 
 
@@ -75,7 +75,10 @@ def rate_ladder_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) ->
         raise InputError(f"arrivals: {cells['arrivals']!r} says not how requests were spaced")
     client = _lengths(cells, notes)
     rate = required(cells, "rate_rps")
-    client = replace(client, rate_rps=rate, requests=_requests(cells, rate, notes))
+    sent = _requests(cells, rate, notes)
+    client = replace(client, rate_rps=rate, requests=sent[0])
+    perhaps = [replace(client, requests=n) for n in sent[1:]]
+    perhaps += [replace(client, cached_tokens=c) for c in _cached_else(cells, client, notes)]
     return MeasuredRun(
         row,
         f"{name} {label} {cells['config']} {cells['rate_rps']} req/s",
@@ -83,19 +86,30 @@ def rate_ladder_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) ->
         per_rank(client, system) if prefill is None else client,
         quantities_of(cells),
         ranks=1 if prefill else main.replicas,
+        perhaps=tuple(per_rank(c, system) if prefill is None else c for c in perhaps),
         note="; ".join(notes),
     )
 
 
-def _requests(cells: Mapping[str, str], rate: float, notes: list[str]) -> int:
-    """Return how many requests were sent: beyond saturation, times depend on it."""
+def _requests(cells: Mapping[str, str], rate: float, notes: list[str]) -> tuple[int, ...]:
+    """Return how many requests were sent, and perhaps: beyond saturation, times depend on it."""
     sent = number(cells, "n_requests")
     if sent:
-        return round(sent)
+        return (round(sent),)
     stated = _DURATION.search(cells["arrivals"])
-    if stated is None:
-        notes.append(f"length of the run not stated: {USUAL_S} s")
-    return max(1, round(rate * (float(stated[1]) if stated else USUAL_S)))
+    if stated is not None:
+        return (max(1, round(rate * float(stated[1]))),)
+    notes.append(f"length of the run not stated: {USUAL_S[0]} s")
+    return tuple(max(1, round(rate * seconds)) for seconds in USUAL_S)
+
+
+def _cached_else(cells: Mapping[str, str], client: Client, notes: list[str]) -> tuple[int, ...]:
+    """Return how many cached tokens there may be where hits are assumed: none, or the prefix."""
+    if not any("hits of the prefix cache" in note for note in notes):
+        return ()
+    found = _PREFIX.match(cells["workload"]) or _GROUPS.match(cells["workload"])
+    prefix = int(found[1]) if found else 0
+    return tuple(c for c in (0, prefix) if c != client.cached_tokens)
 
 
 def _stages(config: str, devices: int) -> tuple[Stage, Stage | None]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.calibration.ladders import SPREAD, knowledge_of
 from planner.calibration.physics import engine_times, rank_law
 from planner.calibration.points import Load, Stage, System
 from planner.calibration.predict import Estimate
@@ -37,9 +38,6 @@ COLUMNS: Final = frozenset({"config", "request_rate", "input_len", "output_len",
 DRAWS: Final = 8
 NO_TOKEN: Final = "no token came: the request failed"
 _SEED: Final = 20_260_704
-_HALF: Final = {"ttft": 0.60, "tpot": 0.35}
-"""Half-widths of 90 % bands, in ln, of a system never seen; one request's own luck comes on top."""
-
 _DEVICES: Final = re.compile(r"(\d+)x(H100SXM5|H100|Mi300x)", re.IGNORECASE)
 _ACCELERATORS: Final = {"h100sxm5": "h100-sxm", "h100": "h100-sxm", "mi300x": "mi300x"}
 _NAMED: Final = re.compile(
@@ -196,7 +194,8 @@ def _run(
         records = serve_arrivals(rank_law(law.law), times, sent, prompt, output)
         ttft.append(records.first_token_s - records.sent_s + times.path_out_s)
         tpot.append((records.finish_s - records.first_token_s) / np.maximum(output - 1, 1))
-    first, pace = _estimates(np.array(ttft), "ttft"), _estimates(np.array(tpot), "tpot")
+    half = SPREAD[knowledge_of(law)]
+    first, pace = _estimates(np.array(ttft), half[0]), _estimates(np.array(tpot), half[1])
     note = f"{law.source}; {system.llm.id} in {system.precision}, from the file's name and memory"
     return failed + [
         RequestPrediction(
@@ -206,10 +205,13 @@ def _run(
     ]
 
 
-def _estimates(draws: Floats, kind: str) -> list[Estimate]:
-    """Return the mean over draws of each request, and its band; draws of shape ``(draws, n)``."""
+def _estimates(draws: Floats, spread: float) -> list[Estimate]:
+    """Return the mean over draws of each request, and its band; draws of shape ``(draws, n)``.
+
+    The band is the system's, with one request's own luck on top.
+    """
     logs = np.log(np.maximum(draws, 1e-6))
-    half = np.hypot(_HALF[kind], 1.645 * logs.std(axis=0, ddof=1))
+    half = np.hypot(spread, 1.645 * logs.std(axis=0, ddof=1))
     value = draws.mean(axis=0)
     return [
         Estimate(float(v), float(v * np.exp(-h)), float(v * np.exp(h)))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planner.calibration.points import Stage, System
     from planner.calibration.run import Client
     from planner.curves.step_law import StepLaw
+    from planner.curves.transfer import APrioriLaw
     from planner.kernels.closed_loop import EngineTimes
 
     Floats = NDArray[np.float64]
@@ -40,12 +41,11 @@ class Stages:
     """Laws of both stages, host constants, and the time to move a prompt's cache."""
 
     prefill: StepLaw
-    decode: StepLaw
+    law: APrioriLaw
+    """Of the decode stage."""
     constants: EngineConstants
     prefill_kv_tokens: int
-    decode_kv_tokens: int
     transfer_s_per_token: float
-    source: str
 
     @classmethod
     def of(cls, physics: Physics, system: System) -> Stages:
@@ -60,12 +60,10 @@ class Stages:
         prefill, decode = physics.law_of(ahead), physics.law(system)
         return cls(
             prefill.law,
-            decode.law,
+            decode,
             physics.constants(system.engine),
             prefill.kv_tokens,
-            decode.kv_tokens,
             ahead.roofline().kv_bytes_per_token / NETWORK_BYTES_PER_S,
-            decode.source,
         )
 
     def slowed(self, factor: float) -> Stages:
@@ -73,7 +71,7 @@ class Stages:
         return replace(
             self,
             prefill=self.prefill.slowed(factor),
-            decode=self.decode.slowed(factor),
+            law=replace(self.law, law=self.law.law.slowed(factor)),
             constants=self.constants.slowed(factor),
         )
 
@@ -104,7 +102,7 @@ def simulate_stages(stages: Stages, system: System, client: Client) -> Outcome:
     start += stages.transfer_s_per_token * client.prompt_tokens
     order = np.argsort(start, kind="stable")
     first, finish = _served(
-        stages.decode, _decoding(times, stages, client), main, start[order], one, output
+        stages.law.law, _decoding(times, stages, client), main, start[order], one, output
     )
     count = order >= int(_WARM_UP * n)
     ttft = (first - sent[order] + times.path_out_s)[count]
@@ -120,10 +118,10 @@ def _decoding(times: EngineTimes, stages: Stages, client: Client) -> EngineTimes
     as many sequences run as whole requests fit in the cache.
     """
     whole = client.prompt_tokens + client.output_tokens
-    seats = max(1, min(times.max_num_seqs, stages.decode_kv_tokens // whole))
-    read = stages.decode.c_k_s_per_token * (client.prompt_tokens - 1)
+    seats = max(1, min(times.max_num_seqs, stages.law.kv_tokens // whole))
+    read = stages.law.law.c_k_s_per_token * (client.prompt_tokens - 1)
     return times._replace(
-        kv_tokens=max(1, stages.decode_kv_tokens),
+        kv_tokens=max(1, stages.law.kv_tokens),
         max_num_seqs=seats,
         host_sequence_s=times.host_sequence_s + read,
         path_in_s=0.0,

@@ -100,6 +100,10 @@ class Efficiency:
 
 TYPICAL: Final = Efficiency()
 
+_VENDOR_ARITHMETIC: Final = {"AMD": 0.45}
+"""Share of the usual arithmetic efficiency that a vendor's accelerators reach in serving: their
+memory is read as well as others', their peaks are not reached. Read off MLPerf results."""
+
 _QUARTER: Final = 0.53
 """Bytes of a 4-bit weight with scales in groups of 32."""
 
@@ -270,7 +274,8 @@ def _rate(accelerator: Accelerator, peak: str, efficiency: Efficiency) -> float:
     rate = accelerator.peak(peak)
     if rate is None:
         raise InputError(f"{accelerator.id}: its peak at 16 bits is not known")
-    return float(rate) * efficiency.arithmetic
+    share = _VENDOR_ARITHMETIC.get(accelerator.vendor, 1.0)
+    return float(rate) * efficiency.arithmetic * share
 
 
 def _collectives_s(

@@ -63,6 +63,8 @@ class APrioriLaw:
     """How far the nearest library law is (0: it is that very configuration)."""
     source: str
     """``library step law``, ``transfer`` or ``roofline``, and from where."""
+    near: bool = True
+    """Whether the library has any law of this generation of accelerators."""
 
     @property
     def matched(self) -> bool:
@@ -220,7 +222,8 @@ class StepLawLibrary:
         row = self._rows[nearest]
         kv = row.kv_tokens if exact and row.kv_tokens else _room(wanted, base)
         source = f"library step law {row.id}" if exact else f"transfer from {row.id}"
-        return APrioriLaw(_law_from(moved), kv, distance, source)
+        near = _generation(wanted.accelerator.id) in self._facts["generation"]
+        return APrioriLaw(_law_from(moved), kv, distance, source, near)
 
     def _is_same(self, index: int, w: Configuration) -> bool:
         row, d = self._rows[index], w.degrees

@@ -23,7 +23,7 @@ from planner.calibration.validate import validate
 from planner.catalogue import Catalogue
 from planner.curves.roofline import Degrees
 from planner.curves.step_law import StepLaw
-from planner.curves.transfer import StepLawLibrary
+from planner.curves.transfer import APrioriLaw, StepLawLibrary
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -179,6 +179,34 @@ def test_requests_stated_or_by_the_stage_or_assumed(tmp_path: Path) -> None:
     assert [bool(r.note) for r in runs] == [False, False, True]
 
 
+def test_what_is_not_stated_is_in_the_band(tmp_path: Path) -> None:
+    """Hits that are not stated may be all or none: the band holds the TTFT of both."""
+    robin = PROSE | {"config": "8 x TP2, k8s round robin"}
+    runs = read_ladder(write(tmp_path / "rows.csv", PROSE, robin), CATALOGUE).runs
+    hit, unknown = (found.estimate("ttft_p50_s") for found in predict_ladder(PHYSICS, runs))
+    assert hit is not None
+    assert unknown is not None
+    assert unknown.low <= hit.value < unknown.value
+
+
+def test_accelerators_of_an_unknown_generation_have_the_widest_bands(tmp_path: Path) -> None:
+    """No step law is of AMD's: more is unknown there than of a moved or a measured law."""
+    rows = (
+        MLPERF,
+        MLPERF | {"framework": "vLLM", "weight_dtype": "fp4"},
+        MLPERF | {"framework": "vLLM", "accelerator": "AMD MI300X 192GB"},
+    )
+    runs = read_ladder(write(tmp_path / "rows.csv", *rows), CATALOGUE).runs
+    found = predict_ladder(PHYSICS, runs)
+    assert [f.knowledge for f in found] == ["library", "transfer", "far"]
+    widths = []
+    for prediction in found:
+        estimate = prediction.estimate("tpot_p50_s")
+        assert estimate is not None
+        widths.append(estimate.high / estimate.low)
+    assert widths == sorted(widths)
+
+
 LAW = StepLaw(
     knots=(1, 128, 1024, 8192),
     step_s=(0.008, 0.012, 0.030, 0.200),
@@ -195,7 +223,7 @@ def test_two_stages_without_load_add_up() -> None:
         accelerator=CATALOGUE.accelerator("h100-sxm"), engine="vllm", engine_version="",
         mode="disaggregated", main=Stage(Degrees(1), 2), prefill=Stage(Degrees(1), 2),
     )  # fmt: skip
-    stages = Stages(LAW, LAW, EngineConstants(), 100_000, 100_000, 1e-6, "by hand")
+    stages = Stages(LAW, APrioriLaw(LAW, 100_000, 0.0, "by hand"), EngineConstants(), 100_000, 1e-6)
     client = Client(arrivals="poisson", rate_rps=0.01, prompt_tokens=1024, output_tokens=101)
     found = simulate_stages(stages, system, client)
     step = 0.008 + 4e-8 * 1024
