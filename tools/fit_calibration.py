@@ -14,14 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import yaml
 
-from planner.calibration.crossfit import cases_of
+from planner.calibration.bands import fit_bands
 from planner.calibration.fit import Fitter, fit_engines, fit_hand_off, fit_roofline, usable
 from planner.calibration.levels import condense, write_levels
-from planner.calibration.parameters import BandParameters, Parameters, read_parameters
-from planner.calibration.predict import METRICS, Predictor
+from planner.calibration.parameters import Parameters, read_parameters
+from planner.calibration.predict import Predictor
 from planner.calibration.silicon import read_closed_loop_means
 from planner.catalogue import Catalogue
 from planner.curves.transfer import StepLawLibrary
@@ -52,7 +51,8 @@ def main(rows: Path, folder: Path, *, bands_only: bool) -> None:
     found = read_parameters(folder)
     if not bands_only:
         found = fitted(fitter, found)
-    found = with_bands(found, catalogue, library, points)
+    predictor = Predictor(catalogue, found, library)
+    found = fit_bands(predictor, predictor.physics(points))
     folder.mkdir(parents=True, exist_ok=True)
     write_parameters(folder / "calibration.yaml", found)
     predictor = Predictor(catalogue, found, library)
@@ -68,42 +68,6 @@ def fitted(fitter: Fitter, found: Parameters) -> Parameters:
     found = fit_hand_off(fitter, found)
     print("hand-off", found.hand_off, flush=True)
     return found
-
-
-def with_bands(
-    found: Parameters, catalogue: Catalogue, library: StepLawLibrary, points: Any
-) -> Parameters:
-    """Set the widths of the bands so that nine in ten points lie within.
-
-    Points of groups never seen, and other loads of curves of which three loads are known.
-    """
-    predictor = Predictor(catalogue, found, library)
-    physical = predictor.physics(points)
-    update = {}
-    for metric in METRICS:
-        pooled = predictor.pool(metric, physical)
-        assert pooled is not None
-        pool, known = pooled
-        groups = np.array([p.system.group for p in known])
-        rows = {p.row for p in known}
-        truth = np.log([getattr(p, metric) for p in known])
-        left = truth - physical.log(metric)[[p.row in rows for p in physical.points]]
-        residual = pool.without(groups.tolist())
-        kind = metric.removesuffix("_s")
-        update[kind] = width(left - residual.mean, residual.sd)
-        own = [np.zeros(0)]
-        for case in cases_of(known):
-            unit = np.flatnonzero(groups == groups[case.seen[0]])
-            wanted = np.array(case.wanted)
-            told = pool.within(unit, np.array(case.seen), wanted)
-            own.append((left[wanted] - told.mean) / told.sd)
-        update[f"{kind}_own"] = width(np.concatenate(own), np.ones(1))
-    return found.model_copy(update={"bands": BandParameters(**update)})
-
-
-def width(error: Any, sd: Any) -> float:
-    """Return the 90th percentile of the errors in standard deviations."""
-    return round(float(np.quantile(np.abs(error) / sd, 0.9)), 3)
 
 
 def write_parameters(path: Path, found: Parameters) -> None:

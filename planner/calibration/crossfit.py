@@ -1,8 +1,9 @@
 """Honest accuracy: every point judged with what was learned without it.
 
-Constants are fitted three times, each time without a third of the groups; effects are told by
-all other groups. Structure (rules of engines, terms and their spreads) was chosen with all
-points in view: only points kept back elsewhere judge it.
+Constants and the widths of bands are fitted three times, each time without a third of the groups;
+effects are told by all other groups. Structure (rules of engines, terms and their spreads, by
+which keys bands differ) was chosen with all points in view: only points kept back elsewhere
+judge it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.calibration.bands import fit_bands
 from planner.calibration.fit import Fitter, fit_engines, fit_hand_off, fit_roofline, usable
 from planner.calibration.parameters import EngineParameters
 from planner.calibration.predict import METRICS, Prediction, Predictor, unit_of
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from planner.calibration.crossfit_cases import Case
     from planner.calibration.parameters import Parameters
     from planner.calibration.points import Point
     from planner.calibration.predict import Physical
@@ -97,37 +100,6 @@ class CrossFit:
         return [by_fold[k][i] for i, k in enumerate(self.fold)]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """Loads of one curve that are given, and loads that are asked for; indices of points."""
-
-    kind: str
-    """``other loads`` or ``twice the highest``."""
-    seen: tuple[int, ...]
-    wanted: tuple[int, ...]
-
-
-def cases_of(points: Sequence[Point]) -> list[Case]:
-    """Return the cases with three given loads: lowest, middle and highest."""
-    curves: dict[str, dict[int, int]] = {}
-    for i, p in enumerate(points):
-        if p.system.prefill is None and p.system.main.replicas == 1:
-            curves.setdefault(p.curve, {}).setdefault(p.load.users, i)
-    cases = []
-    for curve in curves.values():
-        loads = sorted(curve)
-        rows = [curve[users] for users in loads]
-        if len(rows) < 4:
-            continue
-        seen = (rows[0], rows[len(rows) // 2], rows[-1])
-        cases.append(Case("other loads", seen, tuple(r for r in rows if r not in seen)))
-        if 1.8 <= loads[-1] / loads[-2] <= 2.2:
-            low = rows[:-1]
-            seen = (low[0], low[len(low) // 2], low[-1])
-            cases.append(Case("twice the highest", seen, (rows[-1],)))
-    return cases
-
-
 def cross_fit(
     points: Sequence[Point], start: Parameters, catalogue: Catalogue, library: StepLawLibrary
 ) -> CrossFit:
@@ -148,5 +120,7 @@ def cross_fit(
         found = fit_roofline(fitter, neutral, _ROUNDS)
         found = fit_engines(fitter, found, _ROUNDS)
         found = fit_hand_off(fitter, found, _ROUNDS)
+        predictor = Predictor(catalogue, found, library)
+        found = fit_bands(predictor, predictor.physics(others))
         predictors.append(Predictor(catalogue, found, library))
     return CrossFit(tuple(predictors), tuple(p.physics(points) for p in predictors), fold)

@@ -2,7 +2,8 @@
 
 For every model, accelerator, engine, precision and pair of lengths with at least six measured
 operating points, and every pair of deadlines that some of them meet and some do not: choose the
-point with the highest predicted rate per device among those predicted to meet both deadlines.
+point with the highest predicted rate per device among those predicted to meet both deadlines; or,
+with the bands, the one whose rate times the chance that it meets both is highest.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+from scipy.special import ndtr
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planner.calibration.points import Point
-    from planner.calibration.predict import Prediction
+    from planner.calibration.predict import Estimate, Prediction
 
 TTFT_DEADLINES_S: Final = (0.3, 0.5, 1.0, 2.0, 5.0)
 TPOT_DEADLINES_S: Final = (0.008, 0.012, 0.020, 0.030, 0.050)
 _LEAST: Final = 6
+_BAND_SD: Final = 2 * 1.645
+"""Standard deviations between the ends of a 90 % band."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,13 @@ def rate_per_device(point: Point, ttft_s: float, tpot_s: float) -> float:
     return point.load.users / cycle / s.accelerators
 
 
-def grade(predictions: Sequence[Prediction]) -> Grade:
-    """Grade the decisions on colocated points that were measured and predicted."""
+def grade(predictions: Sequence[Prediction], *, banded: bool = False) -> Grade:
+    """Grade the decisions on colocated points that were measured and predicted.
+
+    Args:
+        predictions: The points.
+        banded: Choose by the rate that is compliant on average over the bands, not by values.
+    """
     families: dict[tuple[object, ...], list[Prediction]] = {}
     for p in predictions:
         if p.ttft_s and p.tpot_s and p.point.ttft_s and p.point.tpot_s:
@@ -56,7 +67,7 @@ def grade(predictions: Sequence[Prediction]) -> Grade:
         if len(family) >= _LEAST
         for ttft in TTFT_DEADLINES_S
         for tpot in TPOT_DEADLINES_S
-        if (outcome := _decide(family, ttft, tpot)) is not None
+        if (outcome := _decide(family, ttft, tpot, banded=banded)) is not None
     ]
     n = len(outcomes)
     return Grade(
@@ -66,7 +77,9 @@ def grade(predictions: Sequence[Prediction]) -> Grade:
     )
 
 
-def _decide(family: Sequence[Prediction], ttft: float, tpot: float) -> tuple[bool, float] | None:
+def _decide(
+    family: Sequence[Prediction], ttft: float, tpot: float, *, banded: bool
+) -> tuple[bool, float] | None:
     """Return whether the choice meets the deadlines, and its efficiency; None: no decision."""
     truth = {
         id(p): rate_per_device(p.point, p.point.ttft_s, p.point.tpot_s)
@@ -79,11 +92,21 @@ def _decide(family: Sequence[Prediction], ttft: float, tpot: float) -> tuple[boo
     if len(truth) in (0, len(family)):
         return None
     thought = [
-        (rate_per_device(p.point, p.ttft_s.value, p.tpot_s.value), i)
+        (rate_per_device(p.point, p.ttft_s.value, p.tpot_s.value) * chance, i)
         for i, p in enumerate(family)
-        if p.ttft_s and p.tpot_s and p.ttft_s.value <= ttft and p.tpot_s.value <= tpot
+        if p.ttft_s
+        and p.tpot_s
+        and (chance := _meets(p.ttft_s, ttft, banded) * _meets(p.tpot_s, tpot, banded))
     ]
     if not thought:
         return False, 0.0
     chosen = id(family[max(thought)[1]])
     return chosen in truth, truth.get(chosen, 0.0) / max(truth.values())
+
+
+def _meets(estimate: Estimate, deadline_s: float, banded: bool) -> float:
+    """Return the chance that a value keeps a deadline: 0 or 1, or by its band, normal in ln."""
+    if not banded:
+        return float(estimate.value <= deadline_s)
+    sd = np.log(estimate.high / estimate.low) / _BAND_SD
+    return float(ndtr(np.log(deadline_s / estimate.value) / max(sd, 1e-9)))

@@ -99,6 +99,9 @@ class BandParameters(Spec):
     ttft_own: float = Field(gt=0)
     """Where some are, at other loads."""
     tpot_own: float = Field(gt=0)
+    ttft_factors: dict[str, float] = Field(default_factory=dict)
+    """By ``key level``, such as ``accelerator b200-sxm``; on bands without own runs."""
+    tpot_factors: dict[str, float] = Field(default_factory=dict)
 
 
 class Parameters(Spec):

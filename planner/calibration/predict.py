@@ -227,7 +227,8 @@ class Predictor:
             residual = Residual(np.zeros(len(kin)), spread)
         bands, kind = self.parameters.bands, metric.removesuffix("_s")
         known = np.zeros(len(kin), dtype=bool) if own is None else own
-        band = np.where(known, getattr(bands, f"{kind}_own"), getattr(bands, kind))
+        factors = factors_at(kin, getattr(bands, f"{kind}_factors"))
+        band = np.where(known, getattr(bands, f"{kind}_own"), getattr(bands, kind) * factors)
         middle = wanted.log(metric) + residual.mean
         half = band * residual.sd
         value, low, high = np.exp(middle), np.exp(middle - half), np.exp(middle + half)
@@ -266,6 +267,21 @@ class Predictor:
 
 MANY_SYSTEMS: Final = 20
 """Measurements of so many configurations tell of engines and models on their own."""
+
+
+def factors_at(kin: Kin, factors: Mapping[str, float]) -> Floats:
+    """Return the factor of each point's band; 1 for levels never seen. Shape ``(n,)``.
+
+    Args:
+        kin: The points.
+        factors: By ``key level``; a point's factor is the product of those of all its keys.
+    """
+    keys = sorted({name.split(" ", 1)[0] for name in factors})
+    return np.array(
+        [np.prod([factors.get(f"{key} {k[key]}", 1.0) for key in keys]) for k in kin.keys],
+        dtype=np.float64,
+    )
+
 
 METRICS: Final = ("ttft_s", "tpot_s")
 

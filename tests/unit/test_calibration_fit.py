@@ -155,6 +155,23 @@ def test_decisions_by_hand() -> None:
     assert affected > 0
 
 
+def test_with_bands_a_doubtful_point_is_left_for_a_sure_one() -> None:
+    """A point predicted just within a deadline has an even chance; one far within is sure.
+
+    Of twice the users the former has 1.5 times the rate: 0.5 x 1.5 < 1.
+    """
+    truth = [(0.1, 0.015), (0.1, 0.021), (0.1, 0.040), (0.1, 0.045), (0.1, 0.046), (0.1, 0.047)]
+    points = [point(i, 2 ** (i + 1), 1, *t) for i, t in enumerate(truth)]
+    thought = [
+        Prediction(p, Estimate(t, t / 1.2, t * 1.2), Estimate(o, o / 1.2, o * 1.2), "")
+        for p, (t, o) in zip(points, [truth[0], (0.1, 0.0199), *truth[2:]], strict=True)
+    ]
+    plain, banded = grade(thought), grade(thought, banded=True)
+    assert plain.decisions == banded.decisions
+    assert banded.met > plain.met
+    assert banded.efficiency > plain.efficiency
+
+
 def test_metrics_by_hand() -> None:
     def one(measured: float, predicted: float) -> Scored:
         band = Estimate(predicted, predicted / 1.2, predicted * 1.2)

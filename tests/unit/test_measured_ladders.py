@@ -191,10 +191,11 @@ def test_what_is_not_stated_is_in_the_band(tmp_path: Path) -> None:
 
 def test_accelerators_of_an_unknown_generation_have_the_widest_bands(tmp_path: Path) -> None:
     """No step law is of AMD's: more is unknown there than of a moved or a measured law."""
+    like = MLPERF | {"framework": "vLLM", "base_model": "Llama-2-70B", "n_accel": "4"}
     rows = (
-        MLPERF,
-        MLPERF | {"framework": "vLLM", "weight_dtype": "fp4"},
-        MLPERF | {"framework": "vLLM", "accelerator": "AMD MI300X 192GB"},
+        like | {"accelerator": "NVIDIA H100-SXM-80GB"},
+        like | {"accelerator": "NVIDIA H100-SXM-80GB", "weight_dtype": "int4"},
+        like | {"accelerator": "AMD MI300X 192GB"},
     )
     runs = read_ladder(write(tmp_path / "rows.csv", *rows), CATALOGUE).runs
     found = predict_ladder(PHYSICS, runs)
