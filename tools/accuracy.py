@@ -233,10 +233,10 @@ not part of the repository (InferenceX results and NVIDIA's runs as collected in
 ai-dynamo/aiconfigurator, Apache-2.0).
 
 A **group** is a model, precision, accelerator, engine and set of degrees. *Group never seen*:
-constants and bands are fitted without a third of the groups, effects are told by all others. *System
-never seen*: no run of that model on that accelerator with that engine is known at all. The rules
-of engines and the kinds of effects were chosen with all runs in view; the constants and the
-values of effects were not.
+constants and bands are fitted without a third of the groups, effects are told by all others.
+*System never seen*: no run of that model on that accelerator with that engine is known at all.
+The rules of engines, the kinds of effects and by what bands differ were chosen with all runs in
+view; the constants and the values of effects were not.
 """
 
 TAIL: Final = """## What limits it
