@@ -1,9 +1,9 @@
 """Reader of MLPerf Inference results: an open loop per row, under deadlines at the 99th percentile.
 
 A row states model, accelerators, weights and the Poisson rate, but neither the degrees of a
-replica nor the lengths of prompts. Lengths are those of the benchmark's own data sets, where
-known here. Degrees are left open: the submitter chose them under the stated deadlines, so the
-prediction takes the least that meet them, or else those that do best.
+replica nor the lengths of prompts. The means of the benchmark's own data sets are assumed.
+Degrees are left open: the submitter chose them under the stated deadlines, so the prediction
+takes the least that meet them, or else those that do best.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PROMPT_TOKENS: Final = {
     "llama-3.1-405b": 9428,
     "deepseek-r1": 800,
 }
-"""Mean prompt of each model's data set in the benchmark's rules."""
+"""Mean prompt of each model's data set: assumptions, as rows and catalogue state none."""
 
 _KINDRED: Final = {"llama-2-70b": "llama-3.1-70b", "mixtral-8x7b": "mixtral-8x7b-v0.1"}
 """Models by the catalogue's name, or by that of one with the same layers, heads and widths."""
