@@ -16,10 +16,11 @@ def other_tables(folder: Path, catalogue: Catalogue) -> str:
     """Return the section: every table of a folder, as ``planner validate`` predicts it."""
     lines = [
         "## Tables of other kinds",
-        "A priori predictions, mean / median error in percent and share within the 90 % band. No law or",
-        "factor was fitted to these rows, but they were seen: AMD's share of arithmetic was read off MLPerf",
-        "and helps MI300X in other tables too, and the width of the bands away from what was measured was",
-        "set with these tables in view, so their coverage is not blind.",
+        "A priori predictions, mean / median error in percent and share within the 90 % band.",
+        "No law or factor was fitted to these rows, but they were seen: AMD's share of",
+        "arithmetic was read off MLPerf and helps MI300X in other tables too, and the width of",
+        "the bands away from what was measured was set with these tables in view, so their",
+        "coverage is not blind.",
         "",
         "| table | rows | predicted | TPOT | in band | TTFT | in band |",
         "|---|---|---|---|---|---|---|",
