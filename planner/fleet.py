@@ -123,7 +123,7 @@ class Pool(Spec):
     kv_tokens: int
     """KV cache of one replica, in tokens."""
     offered_rps: float
-    """Load of the whole pool."""
+    """Load of the whole pool; users who wait count as their workload's ``user_rps``."""
     capacity_rps: Interval
     """Largest load of one replica, in a pool of about this size, that keeps every promise."""
     busy_share: float | None
@@ -160,6 +160,21 @@ class Misses(Spec):
     failed: float
 
 
+class WaitingUsers(Spec):
+    """Users who wait for each answer before they ask again.
+
+    Theirs is the offered rate: users / (thinking + answering).
+    """
+
+    users: int
+    think_s: float
+    """Mean time from an answer to the next request."""
+    response_s: float
+    """Mean time from a request to the last token of its answer, simulated."""
+    user_rps: float
+    """What the loads of pools count a user as."""
+
+
 class WorkloadResult(Spec):
     """What one workload gets of the fleet."""
 
@@ -174,6 +189,8 @@ class WorkloadResult(Spec):
     tpot_s: Quantiles
     misses: Misses | None
     routing: tuple[RoutingShare, ...]
+    users: WaitingUsers | None = None
+    """Where the workload is that of users who wait; routing shares are then of users."""
 
 
 class PeriodWorkload(Spec):

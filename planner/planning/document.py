@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
     from planner.catalogue import Catalogue
-    from planner.fleet import PeriodResult
+    from planner.fleet import PeriodResult, WorkloadResult
     from planner.planning.fleet import Fleet, PoolChoice
     from planner.planning.refine import Refined, Verified
     from planner.problem.resolve import Problem
@@ -93,6 +93,7 @@ def plan_document(
     """Write the plan of a fleet that was found and simulated."""
     problem = answer.problem
     verified = shown is refined.best
+    sample = shown.judgement.sample
     workloads = workload_results(problem, answer.study, answer.effort, shown.fleet, shown.judgement)
     return FleetPlan(
         planner_version=version(),
@@ -103,8 +104,10 @@ def plan_document(
         objective=_objective(problem, refined, shown),
         totals=_totals(answer, shown),
         pools=tuple(
-            _pool(answer, refined, pool, runs)
-            for pool, runs in zip(shown.fleet.pools, shown.judgement.sample.runs, strict=True)
+            _pool(answer, refined, pool, asked, runs)
+            for pool, asked, runs in zip(
+                shown.fleet.pools, sample.asked_rps().tolist(), sample.runs, strict=True
+            )
         ),
         workloads=workloads,
         periods=tried.periods,
@@ -134,6 +137,7 @@ def plan_document(
             proof_covers=_proof_covers(refined),
             notes=(
                 *_notes(answer, refined, shown, tried.demand),
+                *_of_users(workloads),
                 *over_all_periods(tried.periods),
                 *traffic_notes(problem),
             ),
@@ -167,7 +171,8 @@ def _objective(problem: Problem, refined: Refined, shown: Verified) -> Objective
 
 def _totals(answer: Answer, shown: Verified) -> Totals:
     fleet, problem = shown.fleet, answer.problem
-    offered = sum(problem.rates_rps)
+    paces = shown.judgement.sample.paces().tolist()
+    offered = sum(rate * pace for rate, pace in zip(problem.rates_rps, paces, strict=True))
     goodput, cost = shown.goodput_rps, fleet.usd_per_hour
     power = [_power_w(answer, pool) for pool in fleet.pools]
     return Totals(
@@ -180,7 +185,7 @@ def _totals(answer: Answer, shown: Verified) -> Totals:
         accelerators=sum(p.units * p.template.build.tp_degree for p in fleet.pools),
         nodes=None,
         power_w=sum(p for p in power if p is not None) if None not in power else None,
-        mfu=_fleet_mfu(answer, fleet),
+        mfu=_fleet_mfu(answer, shown),
     )
 
 
@@ -189,7 +194,9 @@ def _power_w(answer: Answer, pool: PoolChoice) -> float | None:
     return None if board is None else board * pool.units * pool.template.build.tp_degree
 
 
-def _flops(answer: Answer, pool: PoolChoice) -> tuple[float, float] | None:
+def _flops(
+    answer: Answer, pool: PoolChoice, asked_rps: Sequence[float]
+) -> tuple[float, float] | None:
     """Return model FLOP/s that a pool achieves, and the dense peak of its accelerators.
 
     Two FLOP per active parameter and token, prompt and output; attention is not counted.
@@ -200,27 +207,34 @@ def _flops(answer: Answer, pool: PoolChoice) -> tuple[float, float] | None:
     if peak is None or active is None:
         return None
     tokens = 0.0
-    for w, load in enumerate(pool.load_rps):
+    for w, load in enumerate(asked_rps):
         if load > 0:
-            only = tuple(float(v == w) for v in range(len(pool.load_rps)))
+            only = tuple(float(v == w) for v in range(len(asked_rps)))
             draw = answer.study.draws.get(only, 4_000, 0, 0)
             tokens += load * float(draw.prompt.mean() + draw.output.mean() - 1)
     return tokens * 2 * active * 1e9, peak * pool.units * build.tp_degree
 
 
-def _fleet_mfu(answer: Answer, fleet: Fleet) -> float | None:
-    pairs = [_flops(answer, pool) for pool in fleet.pools]
+def _fleet_mfu(answer: Answer, shown: Verified) -> float | None:
+    asked = shown.judgement.sample.asked_rps().tolist()
+    pairs = [_flops(answer, *pair) for pair in zip(shown.fleet.pools, asked, strict=True)]
     known = [pair for pair in pairs if pair is not None]
     if len(known) < len(pairs):
         return None
     return sum(done for done, _ in known) / sum(peak for _, peak in known)
 
 
-def _pool(answer: Answer, refined: Refined, pool: PoolChoice, runs: Sequence[PoolRun]) -> Pool:
+def _pool(
+    answer: Answer,
+    refined: Refined,
+    pool: PoolChoice,
+    asked_rps: Sequence[float],
+    runs: Sequence[PoolRun],
+) -> Pool:
     build, policies = pool.template.build, answer.problem.policies
     curve = build.curve
     longest = max(longest_requests(answer.problem)[w] for w in pool.template.serves)
-    flops = _flops(answer, pool)
+    flops = _flops(answer, pool, asked_rps)
     return Pool(
         id=pool.template.id,
         model=build.model,
@@ -319,6 +333,16 @@ def _proof_covers(refined: Refined) -> str:
         f"the best of all fleets of {templates} templates at {points} operating points, as"
         " simulated from their curves; not curve error, not templates that were left out, not"
         " demand other than stated"
+    )
+
+
+def _of_users(workloads: Sequence[WorkloadResult]) -> tuple[str, ...]:
+    """Say how often users who wait for their answers ask of this fleet."""
+    return tuple(
+        f"{w.id}: {w.users.users:,} users ask {w.offered_rps:.4g} req/s of this fleet: an answer"
+        f" takes {w.users.response_s:.3g} s in the mean, and the thinking {w.users.think_s:g} s"
+        for w in workloads
+        if w.users is not None
     )
 
 

@@ -60,15 +60,17 @@ def _result(
             for w, load in enumerate(pool.load_rps)
             if load > 0
         }
+        paces = sample.paces().tolist()
         for w, (demand, found) in enumerate(zip(problem.demands, sample.intervals(), strict=True)):
             if rates[w] <= 0:
                 continue
+            offered = rates[w] * paces[w]
             verdict = "broken" if w in growing else verdict_of(found, demand.slo.attainment)
             served.append(
                 PeriodWorkload(
                     id=demand.id,
-                    offered_rps=rates[w],
-                    goodput_rps=rates[w] * found.value,
+                    offered_rps=offered,
+                    goodput_rps=offered * found.value,
                     attainment=interval(found),
                     promise=demand.slo.attainment,
                     verdict=verdict,

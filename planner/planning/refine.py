@@ -55,9 +55,10 @@ class Verified:
     def goodput_rps(self) -> float:
         """Compliant requests per second, simulated."""
         loads = [sum(p.load_rps[w] for p in self.fleet.pools) for w in range(self._workloads)]
+        paces: list[float] = self.judgement.sample.paces().tolist()
         return sum(
-            load * interval.value
-            for load, interval in zip(loads, self.judgement.intervals, strict=True)
+            load * pace * interval.value
+            for load, pace, interval in zip(loads, paces, self.judgement.intervals, strict=True)
         )
 
     @property

@@ -96,10 +96,16 @@ def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue) -> Fleet:
     return Fleet(tuple(pools))
 
 
+def _load_of(result: WorkloadResult) -> float:
+    """Return the load of a workload: its offered rate, unless it counts users who wait."""
+    users = result.users
+    return result.offered_rps if users is None else users.users * users.user_rps
+
+
 def _load(plan: FleetPlan, pool: str, names: list[str]) -> tuple[float, ...]:
     """Return the load of a pool by workload, from the routing shares."""
     shares = {
-        result.id: share.share * result.offered_rps
+        result.id: share.share * _load_of(result)
         for result in plan.workloads
         for share in result.routing
         if share.pool == pool

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.attribution.charge import charge_misses
-from planner.fleet import Interval, Misses, Quantiles, RoutingShare, WorkloadResult
+from planner.fleet import Interval, Misses, Quantiles, RoutingShare, WaitingUsers, WorkloadResult
+from planner.problem.arrivals import UserArrivals
 from planner.simulation.capacity import VERIFYING
 from planner.simulation.fleet import sample_fleet
 from planner.simulation.stages import Parts
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.planning.fleet import Fleet
+    from planner.problem.arrivals import ArrivalLaw
     from planner.problem.resolve import Problem
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Judgement, Study
@@ -33,16 +35,17 @@ def workload_results(
 ) -> tuple[WorkloadResult, ...]:
     """Return rates, attainment, verdict and latencies of every workload."""
     results = []
+    paces = judgement.sample.paces().tolist()
     kept = _latencies(problem, study, effort, fleet)
     for w, demand in enumerate(problem.demands):
-        estimate = judgement.intervals[w]
+        estimate, offered = judgement.intervals[w], demand.rate_rps * paces[w]
         ttft = np.concatenate([part.ttft_s[part.workload == w] for _, part in kept])
         tpot = np.concatenate([part.tpot_s[part.workload == w] for _, part in kept])
         results.append(
             WorkloadResult(
                 id=demand.id,
-                offered_rps=demand.rate_rps,
-                goodput_rps=demand.rate_rps * estimate.value,
+                offered_rps=offered,
+                goodput_rps=offered * estimate.value,
                 attainment=interval(estimate),
                 promise=demand.slo.attainment,
                 verdict=judgement.verdicts[w],
@@ -54,9 +57,22 @@ def workload_results(
                     for p in fleet.pools
                     if p.load_rps[w] > 0
                 ),
+                users=_users(demand.arrivals, offered),
             )
         )
     return tuple(results)
+
+
+def _users(law: ArrivalLaw, offered_rps: float) -> WaitingUsers | None:
+    """Return what users who wait for their answers see; None of other workloads."""
+    if not isinstance(law, UserArrivals):
+        return None
+    return WaitingUsers(
+        users=round(law.users),
+        think_s=law.think_s,
+        response_s=law.users / offered_rps - law.think_s,
+        user_rps=law.user_rps,
+    )
 
 
 def _latencies(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.problem.arrivals import PoissonArrivals, RenewalArrivals
+from planner.problem.arrivals import PoissonArrivals, RenewalArrivals, UserArrivals
 from planner.simulation.capacity import SWEEPING
 from planner.simulation.draw import Draws
 from planner.simulation.effort import RunSize
@@ -16,6 +16,7 @@ from planner.simulation.fleet import sample_fleet
 if TYPE_CHECKING:
     from planner.kernels import Router
     from planner.planning.fleet import Fleet
+    from planner.problem.arrivals import ArrivalLaw
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import FleetSample, Study
 
@@ -48,6 +49,13 @@ def sweep_demand(
     )
 
 
+def _instead(law: ArrivalLaw, rate_rps: float, cv: float) -> ArrivalLaw:
+    """Return independent gaps at the same rate; users who wait come as they do."""
+    if isinstance(law, UserArrivals):
+        return law
+    return PoissonArrivals(rate_rps) if cv == 1 else RenewalArrivals(rate_rps, cv, "gamma")
+
+
 def sweep_arrivals(
     study: Study, fleet: Fleet, router: Router, rates_rps: tuple[float, ...], effort: Effort
 ) -> tuple[tuple[str, FleetSample, tuple[float, ...]], ...]:
@@ -62,8 +70,8 @@ def sweep_arrivals(
     for cv in CVS:
         name = "poisson" if cv == 1 else f"gamma, CV {cv:g}"
         laws = tuple(
-            PoissonArrivals(rate) if cv == 1 else RenewalArrivals(rate, cv, "gamma")
-            for rate in rates_rps
+            _instead(law, rate, cv)
+            for law, rate in zip(study.draws.arrivals, rates_rps, strict=True)
         )
         other = replace(study, draws=Draws(study.draws.laws, study.draws.seed, laws))
         sample = sample_fleet(other, fleet.for_simulation(router), size, stream=SWEEPING, keep=True)

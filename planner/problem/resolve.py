@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
-from planner.problem.demand import arrival_law, length_law, session_laws
+from planner.problem.demand import arrival_law, length_law, session_laws, user_law
 from planner.problem.periods import make_calendar
 from planner.problem.prices import PriceError, price_of
 
@@ -208,6 +208,10 @@ def _laws(
         return None
     if workload.arrivals.sessions is not None and context is not None:
         arrivals, lengths = session_laws(workload.arrivals.sessions, lengths, context)
+    if workload.arrivals.closed_loop is not None and context is not None:
+        loop = workload.arrivals.closed_loop
+        arrivals, note = user_law(loop, lengths, workload.slo, context)
+        notes = (*notes, note)
     return arrivals, lengths, notes
 
 

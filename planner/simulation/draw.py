@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.problem.arrivals import PoissonArrivals
-from planner.simulation.arrivals import make_stream
+from planner.simulation.arrivals import UserStream, make_stream
 from planner.simulation.lengths import draw_lengths
 from planner.simulation.prefixes import join, take
 
@@ -59,6 +59,11 @@ class Draw:
     """Workload, its share of the rate, and its stream; none where all arrive as one Poisson
     process."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether some requests wait for the answer to the one before."""
+        return any(isinstance(stream, UserStream) for _, _, stream in self.streams)
+
     def at(self, rate_rps: float, *, prefixes: bool = False) -> Traffic:
         """Return the requests at a total rate in requests per second.
 
@@ -68,6 +73,9 @@ class Draw:
         Args:
             rate_rps: All workloads together.
             prefixes: Name the blocks of prompts too, for an engine that keeps prefixes.
+
+        Raises:
+            ValueError: It is closed: users wait for answers that only a pool gives.
         """
         if not self.streams:
             return Traffic(self.arrival_ps(rate_rps), self.workload, self.prompt, self.output)

@@ -9,13 +9,14 @@ import numpy as np
 
 from planner.kernels import simulate_pool
 from planner.simulation.stages import Parts, parts_of
+from planner.simulation.users import serve_users
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from planner.kernels import Law, Limits, Router
+    from planner.kernels import Law, Limits, Records, Router
     from planner.problem.deadlines import Deadlines
-    from planner.simulation.draw import Draw
+    from planner.simulation.draw import Draw, Traffic
 
 WARM_UP: Final = 0.05
 """Least share of a run's span that is not counted: the pool starts empty, which flatters."""
@@ -73,6 +74,11 @@ class PoolRun:
     completed_rps: float
     """Requests that finish per second of the counted span, of all replicas of the pool."""
     busy_share: float
+    simulated: int
+    """Requests, counted or not."""
+    response_s: NDArray[np.float64] | None
+    """Mean time from a request to the end of its answer, by workload, where users wait for it;
+    rejected ones are answered at once."""
     latencies: Latencies | None
     """Kept on request; they are most of a run's memory."""
 
@@ -108,18 +114,8 @@ def run_pool(
 ) -> PoolRun:
     """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
     replicas = setup.simulated
-    traffic = draw.at(rate_rps * replicas / setup.replicas)
+    traffic, records = _serve(setup, draw, rate_rps * replicas / setup.replicas, stages=keep)
     arrival = traffic.arrival_ps
-    records = simulate_pool(
-        setup.law,
-        setup.limits,
-        arrival,
-        traffic.prompt,
-        traffic.output,
-        replicas=replicas,
-        router=setup.router,
-        stages=keep,
-    )
     counted = counted_span(arrival, records.finish_ps)
     workload = traffic.workload[counted]
     first, finish = records.first_token_ps[counted], records.finish_ps[counted]
@@ -149,8 +145,43 @@ def run_pool(
         completed_rps=_completed_rps(arrival[counted], records.finish_ps)
         * (setup.replicas / replicas),
         busy_share=records.busy_ps / span_ps / replicas,
+        simulated=arrival.size,
+        response_s=_responses(workload, finish - arrival[counted], done, classes)
+        if draw.closed
+        else None,
         latencies=kept,
     )
+
+
+def _serve(
+    setup: PoolSetup, draw: Draw, rate_rps: float, *, stages: bool
+) -> tuple[Traffic, Records]:
+    """Simulate the replicas that stand for the pool, under their share of its load."""
+    if draw.closed:
+        return serve_users(setup, draw, rate_rps, stages=stages)
+    traffic = draw.at(rate_rps)
+    records = simulate_pool(
+        setup.law,
+        setup.limits,
+        traffic.arrival_ps,
+        traffic.prompt,
+        traffic.output,
+        replicas=setup.simulated,
+        router=setup.router,
+        stages=stages,
+    )
+    return traffic, records
+
+
+def _responses(
+    workload: NDArray[np.int32],
+    response_ps: NDArray[np.int64],
+    done: NDArray[np.bool_],
+    classes: int,
+) -> NDArray[np.float64]:
+    """Return the mean time to the last token by workload, in seconds; 0 of none."""
+    total = np.bincount(workload, np.where(done, response_ps, 0), minlength=classes)
+    return np.asarray(total * 1e-12 / np.maximum(np.bincount(workload, minlength=classes), 1))
 
 
 def backlog_growth(arrival_ps: NDArray[np.int64], start_ps: NDArray[np.int64]) -> float:

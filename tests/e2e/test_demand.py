@@ -1,0 +1,81 @@
+"""Demand by users and over time, from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from planner.cli import main
+from planner.data import shipped
+
+USERS = "workloads.chat.arrivals.closed_loop.users"
+THINK = "workloads.chat.arrivals.closed_loop.think_time.mean"
+
+
+def planned(capsys, path, *words: str) -> dict:
+    assert main(["plan", str(path), "--json", *words]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+# --- users who wait --------------------------------------------------------------------------
+
+
+def test_users_who_wait_are_planned_and_replayed(tmp_path, capsys):
+    path = tmp_path / "plan.json"
+    plan = planned(capsys, shipped("scenarios") / "users.yaml", "-o", str(path))
+    assert plan["evidence"]["verified"]
+    chat, service = plan["workloads"]
+    users = chat["users"]
+    assert users["users"] == 600
+    cycle = users["think_s"] + users["response_s"]
+    assert chat["offered_rps"] * cycle == pytest.approx(600, rel=1e-9)
+    slowest = 1 / users["user_rps"] - users["think_s"]
+    assert 0.3 < users["response_s"] < slowest  # slower than one token, faster than allowed
+    assert service["users"] is None
+    assert service["offered_rps"] == pytest.approx(8.0)
+    assert plan["totals"]["offered_rps"] == pytest.approx(chat["offered_rps"] + 8.0)
+    assert any("600 users ask" in note for note in plan["evidence"]["notes"])
+    assert main(["simulate", str(path), "--seed", "7", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    rows = again["workloads"] if isinstance(again, dict) else again
+    assert rows[0]["offered_rps"] == pytest.approx(chat["offered_rps"], rel=0.02)
+
+
+def one_pool(tmp_path):
+    text = (shipped("scenarios") / "users.yaml").read_text()
+    first, rest = text.index("  - id: service"), text.index("accelerators:")
+    path = tmp_path / "chat.yaml"
+    path.write_text(text[:first] + text[rest:])
+    return path
+
+
+def test_few_users_get_the_time_of_an_empty_replica(tmp_path, capsys):
+    """Two users hardly meet: their rate is 2 / (Z + R) with R that of a lone request."""
+    path = one_pool(tmp_path)
+    plan = planned(capsys, path, "--set", f"{USERS}=2")
+    (chat,) = plan["workloads"]
+    assert plan["totals"]["accelerators"] == 1
+    lone = chat["ttft_s"]["p50"] + 210 * chat["tpot_s"]["p50"]  # 211 output tokens in the mean
+    assert chat["users"]["response_s"] == pytest.approx(lone, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (f"{USERS}=0", "closed_loop.users"),
+        (f"{USERS}=2.5", "closed_loop.users"),
+        (f"{THINK}=20", "expected a time with its unit"),
+        (f"{THINK}=0 s", "think_time.mean"),
+        ("workloads.chat.arrivals.closed_loop.think_time.cv=-1", "think_time.cv"),
+        ("workloads.chat.arrivals.closed_loop.thinktime=1", "did you mean 'think_time'?"),
+        ("workloads.chat.arrivals.poisson=1 req/s", "poisson and closed_loop are given"),
+    ],
+)
+def test_broken_users_are_told(setting, message, capsys):
+    path = shipped("scenarios") / "users.yaml"
+    assert main(["check", str(path), "--set", setting]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
