@@ -232,6 +232,27 @@ class BillLine(Spec):
     usd_per_hour: float
 
 
+class SplitPart(Spec):
+    """Short or long prompts of a workload."""
+
+    id: str
+    """Appears in the ids of the pools that serve it."""
+    share: float
+    """Of the workload's requests."""
+    promise: float
+    """Attainment that the search promised to this part so that the whole keeps its own."""
+
+
+class SplitByLength(Spec):
+    """A workload whose long prompts are routed to pools of their own."""
+
+    workload: str
+    up_to: int
+    """Longest prompt, in tokens, that goes to the pools of the first part."""
+    parts: tuple[SplitPart, ...]
+    """Short prompts, then long ones."""
+
+
 class Decision(Spec):
     """A question that the plan answers, and why so."""
 
@@ -378,6 +399,8 @@ class FleetPlan(Spec):
     supply: tuple[SupplyLine, ...]
     bill: tuple[BillLine, ...]
     decisions: tuple[Decision, ...]
+    splits: tuple[SplitByLength, ...] = ()
+    """Routing by prompt length; its promise stays that of the whole workload."""
     rejected: tuple[Rejected, ...]
     limits: tuple[LimitUse, ...]
     evidence: Evidence

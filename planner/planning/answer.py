@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.candidates.enumerate import enumerate_builds
@@ -16,20 +16,18 @@ from planner.planning.document import Answer, Tried, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
 from planner.planning.periods import period_results
 from planner.planning.refine import Refined, Refinement
+from planner.planning.split import is_better, price_splits, split_decisions
+from planner.planning.study import study_of
 from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
-from planner.problem.deadlines import deadlines_of
 from planner.problem.resolve import Problem, resolve
-from planner.simulation.draw import Draws
 from planner.simulation.effort import Effort, default_effort
-from planner.simulation.fleet import Study
-from planner.simulation.meter import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planner.candidates.template import Removed, Template
-    from planner.fleet import FleetPlan
+    from planner.fleet import Decision, FleetPlan
     from planner.scenario.load import LoadedScenario
 
 
@@ -69,18 +67,38 @@ def plan_scenario(
         return infeasible_plan(answer, "unknown", ())
 
 
-def study_of(problem: Problem) -> Study:
-    """Return what all simulations of a problem share."""
-    deadlines = deadlines_of(
-        [d.slo for d in problem.demands], [d.llm.max_context for d in problem.demands]
-    )
-    laws = tuple(d.lengths for d in problem.demands)
-    promise = tuple(d.slo.attainment for d in problem.demands)
-    arrivals = tuple(d.arrivals for d in problem.demands)
-    return Study(Draws(laws, problem.seed, arrivals), deadlines, promise, Meter())
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A fleet, and what it was chosen from."""
+
+    answer: Answer
+    refined: Refined
+    screened: tuple[Screened, ...]
+    left_out: tuple[Removed, ...]
 
 
 def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
+    """Find a fleet, and one whose router tells long prompts from short ones if that is better."""
+    found = _search(answer, clock, tell)
+    refined = found.refined if isinstance(found, Found) else None
+    priced = price_splits(answer, refined, clock, tell)
+    if priced is None:
+        return _finish(found, (), tell) if isinstance(found, Found) else found
+    other: Found | FleetPlan | None = None
+    if (problem := priced.worth_a_search()) is not None:
+        parts = replace(answer, problem=problem, study=study_of(problem, answer.study.meter))
+        try:
+            other = _search(parts, clock, tell)
+        except (LimitReachedError, KeyboardInterrupt):
+            other = None
+    split = other.refined if isinstance(other, Found) else None
+    told = split_decisions(answer, priced, refined, split)
+    if isinstance(other, Found) and is_better(answer.problem, other.refined, refined):
+        found = other
+    return _finish(found, told, tell) if isinstance(found, Found) else found
+
+
+def _search(answer: Answer, clock: Clock, tell: Teller) -> Found | FleetPlan:
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
@@ -107,7 +125,7 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
         refined = refinement.hasty()
         if refined is None:
             raise
-    return _finish(answer, refined, screened, left_out, tell)
+    return Found(answer, refined, tuple(screened), tuple(left_out))
 
 
 def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
@@ -135,13 +153,8 @@ def _screen(
     return kept, removed
 
 
-def _finish(
-    answer: Answer,
-    refined: Refined,
-    screened: list[Screened],
-    left_out: list[Removed],
-    tell: Teller,
-) -> FleetPlan:
+def _finish(found: Found, told: tuple[Decision, ...], tell: Teller) -> FleetPlan:
+    answer, refined, left_out = found.answer, found.refined, found.left_out
     shown = refined.best or refined.last
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out)
@@ -151,10 +164,12 @@ def _finish(
     try:
         tried = Tried(
             demand=sweep_demand(study, shown.fleet, router, effort),
-            arrivals=sweep_arrivals(study, shown.fleet, router, problem.rates_rps, effort),
+            arrivals=sweep_arrivals(problem, study, shown.fleet, effort),
             periods=period_results(problem, study, shown.fleet, effort),
+            decisions=told,
         )
-        return plan_document(answer, refined, shown, tried, screened, left_out)
+        return plan_document(answer, refined, shown, tried, found.screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
         stopped = replace(refined, ended_early=True)
-        return plan_document(answer, stopped, shown, Tried((), (), ()), screened, left_out)
+        tried = Tried((), (), (), told)
+        return plan_document(answer, stopped, shown, tried, found.screened, left_out)

@@ -13,7 +13,7 @@ from planner.catalogue import Catalogue
 from planner.data import version
 from planner.errors import InfeasibleError, InputError, nearest
 from planner.fleet import Interval
-from planner.planning.answer import study_of
+from planner.planning.study import study_of
 from planner.planning.teller import Teller
 from planner.problem.resolve import resolve
 from planner.simulation.capacity import precise_capacity

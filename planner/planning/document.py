@@ -19,6 +19,8 @@ from planner.fleet import (
     ObjectiveValue,
     OneLess,
     Pool,
+    SplitByLength,
+    SplitPart,
     SupplyLine,
     Totals,
 )
@@ -35,14 +37,13 @@ if TYPE_CHECKING:
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
     from planner.catalogue import Catalogue
-    from planner.fleet import PeriodResult, WorkloadResult
+    from planner.fleet import Decision, PeriodResult, WorkloadResult
     from planner.planning.fleet import Fleet, PoolChoice
     from planner.planning.refine import Refined, Verified
     from planner.problem.resolve import Problem
     from planner.scenario.load import LoadedScenario
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import FleetSample, Study
-    from planner.simulation.interval import Estimate
     from planner.simulation.pool import PoolRun
 
 
@@ -65,6 +66,8 @@ class Tried:
     demand: Sequence[tuple[float, FleetSample]]
     arrivals: Sequence[tuple[str, FleetSample, tuple[float, ...]]]
     periods: tuple[PeriodResult, ...]
+    decisions: tuple[Decision, ...] = ()
+    """Made before this fleet was chosen."""
 
 
 def effective_scenario(answer: Answer) -> EffectiveScenario:
@@ -113,7 +116,8 @@ def plan_document(
         periods=tried.periods,
         supply=_supply(problem, shown.fleet),
         bill=_bill(shown.fleet),
-        decisions=decisions(answer.problem, refined, shown, left_out),
+        decisions=(*decisions(answer.problem, refined, shown, left_out), *tried.decisions),
+        splits=_splits(problem),
         rejected=rejections(problem, refined, shown.fleet, screened, left_out),
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
@@ -122,14 +126,14 @@ def plan_document(
             requests=answer.study.meter.requests,
             one_less=_one_less(answer, shown),
             demand_sweep=tuple(
-                DemandPoint(multiple=multiple, attainment=_by_workload(answer, s.intervals()))
+                DemandPoint(multiple=multiple, attainment=_by_workload(answer, s))
                 for multiple, s in tried.demand
             ),
             arrival_sweep=tuple(
                 ArrivalPoint(
                     arrivals=name,
-                    attainment=_by_workload(answer, s.intervals()),
-                    ttft_p99_s=dict(zip((d.id for d in problem.demands), late, strict=True)),
+                    attainment=_by_workload(answer, s),
+                    ttft_p99_s=dict(zip((w.demand.id for w in problem.asked), late, strict=True)),
                 )
                 for name, s, late in tried.arrivals
             ),
@@ -145,13 +149,33 @@ def plan_document(
     )
 
 
+def _splits(problem: Problem) -> tuple[SplitByLength, ...]:
+    return tuple(
+        SplitByLength(
+            workload=whole.demand.id,
+            up_to=whole.at_tokens,
+            parts=tuple(
+                SplitPart(
+                    id=problem.demands[w].id,
+                    share=problem.demands[w].rate_rps / whole.demand.rate_rps,
+                    promise=problem.demands[w].slo.attainment,
+                )
+                for w in whole.parts
+            ),
+        )
+        for whole in problem.wholes
+        if whole.at_tokens is not None
+    )
+
+
 def _is_optimal(refined: Refined, verified: bool) -> bool:
     return verified and not refined.ended_early and refined.choice.status == "optimal"
 
 
-def _by_workload(answer: Answer, estimates: Sequence[Estimate]) -> dict[str, Interval]:
-    names = [d.id for d in answer.problem.demands]
-    return {name: interval(e) for name, e in zip(names, estimates, strict=True)}
+def _by_workload(answer: Answer, sample: FleetSample) -> dict[str, Interval]:
+    asked = answer.problem.asked
+    estimates = sample.intervals([whole.parts for whole in asked])
+    return {w.demand.id: interval(e) for w, e in zip(asked, estimates, strict=True)}
 
 
 def _objective(problem: Problem, refined: Refined, shown: Verified) -> ObjectiveValue:
@@ -172,7 +196,7 @@ def _objective(problem: Problem, refined: Refined, shown: Verified) -> Objective
 def _totals(answer: Answer, shown: Verified) -> Totals:
     fleet, problem = shown.fleet, answer.problem
     paces = shown.judgement.sample.paces().tolist()
-    offered = sum(rate * pace for rate, pace in zip(problem.rates_rps, paces, strict=True))
+    offered = sum(whole.demand.rate_rps * paces[whole.parts[0]] for whole in problem.asked)
     goodput, cost = shown.goodput_rps, fleet.usd_per_hour
     power = [_power_w(answer, pool) for pool in fleet.pools]
     return Totals(
@@ -319,7 +343,7 @@ def _one_less(answer: Answer, shown: Verified) -> tuple[OneLess, ...]:
             lines.append(
                 OneLess(
                     pool=pool,
-                    attainment=_by_workload(answer, judgement.intervals),
+                    attainment=_by_workload(answer, judgement.sample),
                     verdict=judgement.verdict,
                 )
             )
@@ -365,12 +389,15 @@ def _notes(
                 f"at {multiple:g} times the demand the backlog grows without end; the attainment"
                 " there is what the simulated span gave"
             )
-    promises = answer.study.promise
+    asked = answer.problem.asked
+    promises = [whole.demand.slo.attainment for whole in asked]
+    groups = [whole.parts for whole in asked]
     broken = [
         f"{multiple:g}"
         for multiple, sample in sweep
         if any(
-            verdict_of(i, p) == "broken" for i, p in zip(sample.intervals(), promises, strict=True)
+            verdict_of(i, p) == "broken"
+            for i, p in zip(sample.intervals(groups), promises, strict=True)
         )
     ]
     if broken:

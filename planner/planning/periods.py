@@ -61,11 +61,14 @@ def _result(
             if load > 0
         }
         paces = sample.paces().tolist()
-        for w, (demand, found) in enumerate(zip(problem.demands, sample.intervals(), strict=True)):
-            if rates[w] <= 0:
+        groups = [whole.parts for whole in problem.asked]
+        for whole, found in zip(problem.asked, sample.intervals(groups), strict=True):
+            demand = whole.demand
+            offered = sum(rates[w] * paces[w] for w in whole.parts)
+            if offered <= 0:
                 continue
-            offered = rates[w] * paces[w]
-            verdict = "broken" if w in growing else verdict_of(found, demand.slo.attainment)
+            grows = growing.intersection(whole.parts)
+            verdict = "broken" if grows else verdict_of(found, demand.slo.attainment)
             served.append(
                 PeriodWorkload(
                     id=demand.id,

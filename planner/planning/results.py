@@ -10,15 +10,19 @@ from planner.attribution.charge import charge_misses
 from planner.fleet import Interval, Misses, Quantiles, RoutingShare, WaitingUsers, WorkloadResult
 from planner.problem.arrivals import UserArrivals
 from planner.simulation.capacity import VERIFYING
-from planner.simulation.fleet import sample_fleet
+from planner.simulation.fleet import sample_fleet, verdict_of
 from planner.simulation.stages import Parts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from planner.fleet import Verdict
+    from planner.planning.document import Answer
     from planner.planning.fleet import Fleet
     from planner.problem.arrivals import ArrivalLaw
-    from planner.problem.resolve import Problem
+    from planner.problem.resolve import Problem, Whole
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Judgement, Study
     from planner.simulation.interval import Estimate
@@ -37,10 +41,13 @@ def workload_results(
     results = []
     paces = judgement.sample.paces().tolist()
     kept = _latencies(problem, study, effort, fleet)
-    for w, demand in enumerate(problem.demands):
-        estimate, offered = judgement.intervals[w], demand.rate_rps * paces[w]
-        ttft = np.concatenate([part.ttft_s[part.workload == w] for _, part in kept])
-        tpot = np.concatenate([part.tpot_s[part.workload == w] for _, part in kept])
+    groups = [whole.parts for whole in problem.asked]
+    for whole, estimate in zip(problem.asked, judgement.sample.intervals(groups), strict=True):
+        demand, parts = whole.demand, whole.parts
+        rates = [problem.demands[w].rate_rps for w in parts]
+        offered = demand.rate_rps * paces[parts[0]]
+        shares = [rate / sum(rates) for rate in rates]
+        misses = [_misses(study, kept, w) for w in parts]
         results.append(
             WorkloadResult(
                 id=demand.id,
@@ -48,13 +55,14 @@ def workload_results(
                 goodput_rps=offered * estimate.value,
                 attainment=interval(estimate),
                 promise=demand.slo.attainment,
-                verdict=judgement.verdicts[w],
-                ttft_s=_quantiles(ttft),
-                tpot_s=_quantiles(tpot),
-                misses=_misses(study, kept, w),
+                verdict=whole_verdict(whole, judgement.verdicts, estimate),
+                ttft_s=_quantiles([p.ttft_s for _, p in kept], kept, parts),
+                tpot_s=_quantiles([p.tpot_s for _, p in kept], kept, parts),
+                misses=_added(misses, shares),
                 routing=tuple(
-                    RoutingShare(pool=p.template.id, share=p.load_rps[w] / demand.rate_rps)
+                    RoutingShare(pool=p.template.id, share=p.load_rps[w] / sum(rates))
                     for p in fleet.pools
+                    for w in parts
                     if p.load_rps[w] > 0
                 ),
                 users=_users(demand.arrivals, offered),
@@ -98,17 +106,66 @@ def _latencies(
     ]
 
 
-def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: int) -> Misses:
+def whole_verdict(whole: Whole, verdicts: Sequence[Verdict], estimate: Estimate) -> Verdict:
+    """Return the verdict on a workload: kept if its parts' are, else by what all of it attained.
+
+    Args:
+        whole: The workload.
+        verdicts: Of every demand.
+        estimate: Its joint attainment.
+    """
+    mine = [verdicts[w] for w in whole.parts]
+    if len(mine) == 1 or set(mine) == {"kept"}:
+        return mine[0]
+    found = verdict_of(estimate, whole.demand.slo.attainment)
+    return "undecided" if found == "kept" else found
+
+
+def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses:
+    """Return the misses of the requests of a workload up to a prompt length, by cause.
+
+    Args:
+        answer: The question.
+        fleet: Simulated once more.
+        w: Index of the workload.
+        at_tokens: Longest prompt that counts.
+    """
+    kept = _latencies(answer.problem, answer.study, answer.effort, fleet)
+    return _misses(answer.study, kept, w, at_tokens)
+
+
+def _added(misses: Sequence[Misses], shares: Sequence[float]) -> Misses:
+    """Add up the misses of parts of a workload by their shares of its requests."""
+    if len(misses) == 1:
+        return misses[0]
+    return Misses(
+        **{
+            cause: sum(x * getattr(m, cause) for m, x in zip(misses, shares, strict=True))
+            for cause in Misses.model_fields
+        }
+    )
+
+
+def _misses(
+    study: Study,
+    kept: list[tuple[tuple[float, ...], Latencies]],
+    w: int,
+    up_to: int | None = None,
+) -> Misses:
     """Return the missed deadlines of a workload by cause, as shares of its offered requests.
 
-    A request that no replica can hold, or longer than the model's context, has failed.
+    A request that no replica can hold, or longer than the model's context, has failed. With
+    ``up_to``, only requests with prompts up to that length count that some replica can hold.
     """
     due = study.deadlines
     shares = dict.fromkeys(Misses.model_fields, 0.0)
     weight = sum(load[w] for load, _ in kept)
     for load, part in kept:
         served = part.workload == w
-        offered = int(served.sum()) + int(part.refused[w])
+        refused = int(part.refused[w])
+        if up_to is not None:
+            served, refused = served & (part.prompt <= up_to), 0
+        offered = int(served.sum()) + refused
         if load[w] == 0 or offered == 0:
             continue
         length = part.prompt.astype(np.int64) + part.output
@@ -126,8 +183,34 @@ def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: in
     return Misses(**shares)
 
 
-def _quantiles(values: NDArray[np.float64]) -> Quantiles:
-    if values.size == 0:
+def _quantiles(
+    values: list[NDArray[np.float64]],
+    kept: list[tuple[tuple[float, ...], Latencies]],
+    parts: tuple[int, ...],
+) -> Quantiles:
+    """Return quantiles of a workload's latencies; its parts weigh by their loads."""
+    found = [[v[p.workload == w] for v, (_, p) in zip(values, kept, strict=True)] for w in parts]
+    together = [np.concatenate(rows) for rows in found]
+    if sum(row.size for row in together) == 0:
         return Quantiles(p50=0.0, p90=0.0, p95=0.0, p99=0.0)
-    p50, p90, p95, p99 = np.quantile(values, (0.5, 0.9, 0.95, 0.99)).tolist()
+    levels = (0.5, 0.9, 0.95, 0.99)
+    if len(parts) == 1:
+        p50, p90, p95, p99 = np.quantile(together[0], levels).tolist()
+    else:
+        load = [sum(loads[w] for loads, _ in kept) for w in parts]
+        weight = [np.full(r.size, x / max(r.size, 1)) for r, x in zip(together, load, strict=True)]
+        p50, p90, p95, p99 = weighted_quantiles(
+            np.concatenate(together), np.concatenate(weight), levels
+        )
     return Quantiles(p50=p50, p90=p90, p95=p95, p99=p99)
+
+
+def weighted_quantiles(
+    values: NDArray[np.float64], weight: NDArray[np.float64], levels: Sequence[float]
+) -> list[float]:
+    """Return the least values below which at least these shares of the weight lie."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weight[order])
+    at = np.searchsorted(below, np.array(levels) * below[-1])
+    found: list[float] = values[order][np.minimum(at, values.size - 1)].tolist()
+    return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.planning.results import weighted_quantiles
 from planner.problem.arrivals import PoissonArrivals, RenewalArrivals, UserArrivals
 from planner.simulation.capacity import SWEEPING
 from planner.simulation.draw import Draws
@@ -14,9 +15,12 @@ from planner.simulation.effort import RunSize
 from planner.simulation.fleet import sample_fleet
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from planner.kernels import Router
     from planner.planning.fleet import Fleet
     from planner.problem.arrivals import ArrivalLaw
+    from planner.problem.resolve import Problem
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import FleetSample, Study
 
@@ -56,15 +60,33 @@ def _instead(law: ArrivalLaw, rate_rps: float, cv: float) -> ArrivalLaw:
     return PoissonArrivals(rate_rps) if cv == 1 else RenewalArrivals(rate_rps, cv, "gamma")
 
 
+def _late(
+    ttft_s: NDArray[np.float64],
+    workload: NDArray[np.int32],
+    rates_rps: tuple[float, ...],
+    parts: tuple[int, ...],
+) -> float:
+    """Return the 99 % quantile of TTFT of a workload; its parts weigh by their rates."""
+    mine = np.isin(workload, parts)
+    if not mine.any():
+        return 0.0
+    if len(parts) == 1:
+        return float(np.quantile(ttft_s[mine], 0.99))
+    counts = np.bincount(workload, minlength=len(rates_rps))
+    weight = np.array(rates_rps) / np.maximum(counts, 1)
+    return weighted_quantiles(ttft_s[mine], weight[workload[mine]], (0.99,))[0]
+
+
 def sweep_arrivals(
-    study: Study, fleet: Fleet, router: Router, rates_rps: tuple[float, ...], effort: Effort
+    problem: Problem, study: Study, fleet: Fleet, effort: Effort
 ) -> tuple[tuple[str, FleetSample, tuple[float, ...]], ...]:
     """Simulate a fleet at its demand under evener and burstier arrivals.
 
     Returns:
         What the arrivals are, the sample, and the 99 % quantile of TTFT by workload in seconds.
     """
-    verify = effort.verify
+    verify, rates_rps = effort.verify, problem.rates_rps
+    router = problem.policies.router
     size = RunSize(verify.requests, max(verify.replications // 2, 3), verify.per_replica)
     found = []
     for cv in CVS:
@@ -78,9 +100,6 @@ def sweep_arrivals(
         kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
         ttft = np.concatenate([part.ttft_s for part in kept])
         who = np.concatenate([part.workload for part in kept])
-        late = tuple(
-            float(np.quantile(ttft[who == w], 0.99)) if (who == w).any() else 0.0
-            for w in range(len(rates_rps))
-        )
+        late = tuple(_late(ttft, who, rates_rps, whole.parts) for whole in problem.asked)
         found.append((name, sample, late))
     return tuple(found)

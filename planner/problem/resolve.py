@@ -53,6 +53,17 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """A workload as the user gave it, and where its requests are among the demands."""
+
+    demand: Demand
+    parts: tuple[int, ...]
+    """More than one where it was split by prompt length, short prompts first."""
+    at_tokens: int | None = None
+    """Longest of the short prompts, where it was split."""
+
+
+@dataclass(frozen=True, slots=True)
 class Supply:
     """One accelerator type with its price and stock."""
 
@@ -77,6 +88,13 @@ class Problem:
     time_limit_s: float
     calendar: Calendar | None = None
     """Load over time, where there is any; the demands are those that are planned for."""
+    wholes: tuple[Whole, ...] = ()
+    """The workloads that demands are parts of; none where each demand is a whole one."""
+
+    @property
+    def asked(self) -> tuple[Whole, ...]:
+        """The workloads of the scenario, in its order."""
+        return self.wholes or tuple(Whole(d, (w,)) for w, d in enumerate(self.demands))
 
     @property
     def rates_rps(self) -> tuple[float, ...]:

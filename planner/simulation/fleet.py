@@ -87,14 +87,23 @@ class FleetSample:
         loads = np.array([pool.load_rps for pool in self.pools])
         return loads * self._paces().mean(axis=1) if self.users else loads
 
-    def intervals(self) -> tuple[Estimate, ...]:
-        """Return the attainment of each workload with its 95 % interval."""
+    def intervals(self, groups: Sequence[tuple[int, ...]] | None = None) -> tuple[Estimate, ...]:
+        """Return attainment with its 95 % interval.
+
+        Args:
+            groups: Workloads that count as one, by their loads; each for itself if left out.
+        """
         by_replication = self.attainment()
-        offered = sum(run.offered for pool in self.runs for run in pool)
-        return tuple(
-            attainment_interval(by_replication[:, w].tolist(), int(np.atleast_1d(offered)[w]))
-            for w in range(by_replication.shape[1])
-        )
+        offered = np.atleast_1d(sum(run.offered for pool in self.runs for run in pool))
+        load = np.sum([pool.load_rps for pool in self.pools], axis=0)
+        found = []
+        for group in groups or [(w,) for w in range(by_replication.shape[1])]:
+            shares = by_replication[:, group[0]]
+            if len(group) > 1:
+                mine = list(group)
+                shares = by_replication[:, mine] @ load[mine] / load[mine].sum()
+            found.append(attainment_interval(shares.tolist(), int(offered[list(group)].sum())))
+        return tuple(found)
 
     def unstable(self) -> tuple[bool, ...]:
         """Tell for each pool whether its backlog grows in most replications."""

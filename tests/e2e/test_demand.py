@@ -79,3 +79,55 @@ def test_broken_users_are_told(setting, message, capsys):
     assert out == ""
     assert message in err
     assert "Traceback" not in err
+
+
+# --- prompts short and long ------------------------------------------------------------------
+
+TAIL = shipped("scenarios") / "long-tail.yaml"
+
+
+def test_a_tail_of_long_prompts_gets_replicas_of_its_own(tmp_path, capsys):
+    """1 % of 100k-token prompts: priced with and without, chosen, replayed, and mendable."""
+    path = tmp_path / "plan.json"
+    plan = planned(capsys, TAIL, "-o", str(path))
+    (decision,) = [d for d in plan["decisions"] if d["question"] == "split chat by prompt length"]
+    (split,) = plan["splits"]
+    at, numbers = split["up_to"], decision["numbers"]
+    assert decision["answer"] == f"at {at:,} tokens"
+    assert numbers[f"usd_per_hour_split_at_{at}"] == plan["totals"]["cost_usd_per_hour"]
+    assert numbers["usd_per_hour_one_pool"] > 2 * plan["totals"]["cost_usd_per_hour"]
+    missed = numbers["short_requests_missed_in_one_pool"]
+    waited = numbers["short_requests_missed_by_waiting_for_prefills_in_one_pool"]
+    assert 0.9 * missed < waited <= missed < 0.05
+    # The promise is the whole workload's: long prompts miss their TTFT, the others do not.
+    (chat,) = plan["workloads"]
+    assert chat["verdict"] == "kept"
+    assert chat["attainment"]["low"] >= 0.95
+    assert chat["attainment"]["value"] < 0.9901
+    assert sum(x["share"] for x in chat["routing"]) == pytest.approx(1.0)
+    short, long = split["parts"]
+    assert short["share"] * short["promise"] + long["share"] * long["promise"] >= 0.95 - 1e-9
+    assert main(["simulate", str(path), "--seed", "9"]) == 0
+    assert "kept" in capsys.readouterr().out
+    broken = json.loads(path.read_text())
+    broken["splits"][0]["workload"] = "talk"
+    path.write_text(json.dumps(broken))
+    assert main(["simulate", str(path)]) == 2
+    assert "splits: talk: no such workload" in capsys.readouterr().err
+
+
+def test_a_split_that_does_not_pay_is_priced_and_left(capsys):
+    """At 0.2 req/s one replica does for all; two pools would need two."""
+    plan = planned(capsys, TAIL, "--set", "workloads.chat.arrivals.poisson=0.2 req/s")
+    (decision,) = [d for d in plan["decisions"] if d["question"] == "split chat by prompt length"]
+    assert decision["answer"] == "no"
+    assert plan["splits"] == []
+    priced = [x for name, x in decision["numbers"].items() if name.startswith("usd_per_hour_split")]
+    assert priced
+    assert min(priced) >= decision["numbers"]["usd_per_hour_one_pool"]
+
+
+def test_who_wants_shared_replicas_is_not_offered_a_split(capsys):
+    settings = ("policies.sharing=shared", "workloads.chat.arrivals.poisson=0.2 req/s")
+    plan = planned(capsys, TAIL, *(word for s in settings for word in ("--set", s)))
+    assert not [d for d in plan["decisions"] if "by prompt length" in d["question"]]
