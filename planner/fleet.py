@@ -213,6 +213,37 @@ class PeriodResult(Spec):
     workloads: tuple[PeriodWorkload, ...]
 
 
+class DeferredPeriod(Spec):
+    """A period in which deferred work is done."""
+
+    id: str
+    served_rps: float
+    """Mean over the period."""
+    busiest_rps: float
+    """In the window of the period in which most is done; simulated at this rate."""
+    units: dict[str, int]
+    """Lent to it for the whole period, by pool."""
+    attainment: Interval
+    """From the time at which the planner lets a request go."""
+    verdict: Verdict
+
+
+class DeferredResult(Spec):
+    """Work that may wait: when it is done, and by which units."""
+
+    id: str
+    window_s: float
+    """Within which each request is done."""
+    offered_rps: float
+    """Mean over all time."""
+    served_rps: float
+    """The same of what is done."""
+    most_waiting: float
+    """Requests, at the worst end of a window of time."""
+    promise: float
+    periods: tuple[DeferredPeriod, ...]
+
+
 class SupplyLine(Spec):
     """Accelerators to rent or use."""
 
@@ -395,6 +426,8 @@ class FleetPlan(Spec):
     pools: tuple[Pool, ...]
     workloads: tuple[WorkloadResult, ...]
     periods: tuple[PeriodResult, ...] = ()
+    deferred: tuple[DeferredResult, ...] = ()
+    """Work that waits for periods in which units are free; of all totals only in the bill."""
     placement: tuple[dict[str, Any], ...] = ()
     supply: tuple[SupplyLine, ...]
     bill: tuple[BillLine, ...]

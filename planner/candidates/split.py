@@ -222,5 +222,5 @@ def _doubled(calendar: Calendar, w: int) -> Calendar:
     def both(levels: tuple[float, ...]) -> tuple[float, ...]:
         return (*levels[: w + 1], *levels[w:])
 
-    periods = tuple(replace(p, level=both(p.level)) for p in calendar.periods)
+    periods = tuple(replace(p, level=both(p.level), most=both(p.most)) for p in calendar.periods)
     return replace(calendar, periods=periods, target=both(calendar.target))

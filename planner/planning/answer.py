@@ -9,11 +9,12 @@ from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.screen import Screened, screen
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
-from planner.errors import LimitReachedError
+from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.clock import Clock
+from planner.planning.deferral import grown, place_deferred
 from planner.planning.document import Answer, Tried, plan_document
-from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
+from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.periods import period_results
 from planner.planning.refine import Refined, Refinement
 from planner.planning.split import is_better, price_splits, split_decisions
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from planner.candidates.template import Removed, Template
     from planner.fleet import Decision, FleetPlan
+    from planner.planning.deferral import Placed
     from planner.scenario.load import LoadedScenario
 
 
@@ -83,7 +85,7 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     refined = found.refined if isinstance(found, Found) else None
     priced = price_splits(answer, refined, clock, tell)
     if priced is None:
-        return _finish(found, (), tell) if isinstance(found, Found) else found
+        return _finish(found, (), clock, tell) if isinstance(found, Found) else found
     other: Found | FleetPlan | None = None
     if (problem := priced.worth_a_search()) is not None:
         parts = replace(answer, problem=problem, study=study_of(problem, answer.study.meter))
@@ -95,7 +97,7 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     told = split_decisions(answer, priced, refined, split)
     if isinstance(other, Found) and is_better(answer.problem, other.refined, refined):
         found = other
-    return _finish(found, told, tell) if isinstance(found, Found) else found
+    return _finish(found, told, clock, tell) if isinstance(found, Found) else found
 
 
 def _search(answer: Answer, clock: Clock, tell: Teller) -> Found | FleetPlan:
@@ -153,11 +155,18 @@ def _screen(
     return kept, removed
 
 
-def _finish(found: Found, told: tuple[Decision, ...], tell: Teller) -> FleetPlan:
+def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller) -> FleetPlan:
     answer, refined, left_out = found.answer, found.refined, found.left_out
     shown = refined.best or refined.last
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out)
+    placed: Placed | None = None
+    if answer.problem.deferred:
+        try:
+            placed = place_deferred(answer, refined, shown.fleet, clock, tell)
+        except InfeasibleError as error:
+            return infeasible_plan(answer, "infeasible", no_time(answer.problem, error), left_out)
+        refined, shown = grown(answer.problem, refined, shown, placed)
     tell("sweeping the demand", 0.95)
     problem, study, effort = answer.problem, answer.study, answer.effort
     router = problem.policies.router
@@ -165,11 +174,14 @@ def _finish(found: Found, told: tuple[Decision, ...], tell: Teller) -> FleetPlan
         tried = Tried(
             demand=sweep_demand(study, shown.fleet, router, effort),
             arrivals=sweep_arrivals(problem, study, shown.fleet, effort),
-            periods=period_results(problem, study, shown.fleet, effort),
-            decisions=told,
+            periods=placed.periods
+            if placed is not None
+            else period_results(problem, study, shown.fleet, effort),
+            decisions=(*told, *(placed.decisions if placed is not None else ())),
+            deferred=placed.results if placed is not None else (),
         )
         return plan_document(answer, refined, shown, tried, found.screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
         stopped = replace(refined, ended_early=True)
-        tried = Tried((), (), (), told)
+        tried = Tried((), (), (), told, placed.results if placed is not None else ())
         return plan_document(answer, stopped, shown, tried, found.screened, left_out)

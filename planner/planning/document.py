@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
     from planner.catalogue import Catalogue
-    from planner.fleet import Decision, PeriodResult, WorkloadResult
+    from planner.fleet import Decision, DeferredResult, PeriodResult, WorkloadResult
     from planner.planning.fleet import Fleet, PoolChoice
     from planner.planning.refine import Refined, Verified
     from planner.problem.resolve import Problem
@@ -68,6 +68,7 @@ class Tried:
     periods: tuple[PeriodResult, ...]
     decisions: tuple[Decision, ...] = ()
     """Made before this fleet was chosen."""
+    deferred: tuple[DeferredResult, ...] = ()
 
 
 def effective_scenario(answer: Answer) -> EffectiveScenario:
@@ -114,6 +115,7 @@ def plan_document(
         ),
         workloads=workloads,
         periods=tried.periods,
+        deferred=tried.deferred,
         supply=_supply(problem, shown.fleet),
         bill=_bill(shown.fleet),
         decisions=(*decisions(answer.problem, refined, shown, left_out), *tried.decisions),
@@ -138,7 +140,7 @@ def plan_document(
                 for name, s, late in tried.arrivals
             ),
             candidates=len(screened) + len(left_out),
-            proof_covers=_proof_covers(refined),
+            proof_covers=_proof_covers(problem, refined),
             notes=(
                 *_notes(answer, refined, shown, tried.demand),
                 *_of_users(workloads),
@@ -350,13 +352,14 @@ def _one_less(answer: Answer, shown: Verified) -> tuple[OneLess, ...]:
     return tuple(lines)
 
 
-def _proof_covers(refined: Refined) -> str:
+def _proof_covers(problem: Problem, refined: Refined) -> str:
     templates = len(refined.frontiers)
     points = sum(len(f.points) for f in refined.frontiers.values())
     return (
         f"the best of all fleets of {templates} templates at {points} operating points, as"
         " simulated from their curves; not curve error, not templates that were left out, not"
         " demand other than stated"
+        + ("; not fleets that hold other units for work that waits" if problem.deferred else "")
     )
 
 

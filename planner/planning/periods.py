@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from planner.fleet import PeriodResult, PeriodWorkload
+from planner.planning.fleet import Fleet
 from planner.planning.results import interval
 from planner.simulation.effort import RunSize
 from planner.simulation.fleet import FleetPool, sample_fleet, verdict_of
 
 if TYPE_CHECKING:
-    from planner.planning.fleet import Fleet
+    from collections.abc import Mapping
+
     from planner.problem.periods import Period
     from planner.problem.resolve import Problem
     from planner.simulation.effort import Effort
@@ -21,9 +24,23 @@ PERIODS: Final = 5
 
 
 def period_results(
-    problem: Problem, study: Study, fleet: Fleet, effort: Effort
+    problem: Problem,
+    study: Study,
+    fleet: Fleet,
+    effort: Effort,
+    lent: Mapping[tuple[str, str], int] | None = None,
+    *,
+    busiest: bool = False,
 ) -> tuple[PeriodResult, ...]:
     """Simulate a fleet at the load of each period, routed as it is at the load planned for.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        fleet: Its pools and their loads.
+        effort: How much to simulate.
+        lent: Units that a pool, by id, lacks in a period, by id.
+        busiest: Take the highest load of each workload in the period instead of the mean.
 
     Returns:
         One result per period, busiest first; none where the load does not change.
@@ -36,7 +53,23 @@ def period_results(
         max(effort.verify.per_replica // 2, 1),
     )
     return tuple(
-        _result(problem, study, fleet, period, size) for period in problem.calendar.periods
+        _result(
+            problem,
+            study,
+            _without(fleet, lent or {}, period),
+            replace(period, level=period.most) if busiest else period,
+            size,
+        )
+        for period in problem.calendar.periods
+    )
+
+
+def _without(fleet: Fleet, lent: Mapping[tuple[str, str], int], period: Period) -> Fleet:
+    """Return the fleet without the units that it lends in a period."""
+    return Fleet(
+        tuple(
+            replace(p, units=p.units - lent.get((p.template.id, period.id), 0)) for p in fleet.pools
+        )
     )
 
 
@@ -48,6 +81,7 @@ def _result(
     pools = [
         FleetPool(pool.setup, tuple(load * x for load, x in zip(pool.load_rps, scale, strict=True)))
         for pool in fleet.for_simulation(problem.policies.router)
+        if pool.setup.replicas > 0
     ]
     loaded = [pool for pool in pools if sum(pool.load_rps) > 0]
     served: list[PeriodWorkload] = []

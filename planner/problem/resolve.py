@@ -53,6 +53,16 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
+class Deferred:
+    """A workload whose requests may wait for a time at which units are free."""
+
+    demand: Demand
+    """At its mean rate."""
+    window_s: float
+    """Within which each request must be done."""
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
     """A workload as the user gave it, and where its requests are among the demands."""
 
@@ -88,6 +98,8 @@ class Problem:
     time_limit_s: float
     calendar: Calendar | None = None
     """Load over time, where there is any; the demands are those that are planned for."""
+    deferred: tuple[Deferred, ...] = ()
+    """Work that may wait; none of the demands."""
     wholes: tuple[Whole, ...] = ()
     """The workloads that demands are parts of; none where each demand is a whole one."""
 
@@ -110,14 +122,18 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     """
     mistakes: Mistakes = []
     scenario = loaded.scenario
-    demands = tuple(_demands(loaded, catalogue, mistakes))
+    windows = {w.id: w.completion_window for w in scenario.workloads}
+    given = tuple(_demands(loaded, catalogue, mistakes))
+    demands = tuple(d for d in given if windows[d.id] is None)
+    deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
     if not mistakes:
         _degrees(loaded, demands, mistakes)
+        _lenders(loaded, demands, deferred, mistakes)
     calendar = None
     if scenario.traffic is not None and not mistakes:
         try:
-            calendar = _calendar(loaded, scenario.traffic, demands)
+            calendar = _calendar(loaded, scenario.traffic, demands, deferred)
         except InputError as error:
             mistakes.append((loaded.at("traffic"), f"traffic: {error}"))
     if mistakes:
@@ -132,13 +148,47 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
         calendar=calendar,
+        deferred=deferred,
     )
 
 
-def _calendar(loaded: LoadedScenario, traffic: Traffic, demands: tuple[Demand, ...]) -> Calendar:
+def _calendar(
+    loaded: LoadedScenario,
+    traffic: Traffic,
+    demands: tuple[Demand, ...],
+    deferred: tuple[Deferred, ...],
+) -> Calendar:
     names = tuple(demand.id for demand in demands)
     rates = tuple(demand.rate_rps for demand in demands)
-    return make_calendar(traffic, names, rates, loaded.folder)
+    waiting = tuple(one.demand.id for one in deferred)
+    calendar = make_calendar(traffic, names, rates, loaded.folder, waiting)
+    for one in deferred:
+        if one.window_s < calendar.slot_s:
+            raise InputError(
+                f"completion_window of {one.demand.id}: {one.window_s:g} s is shorter than the"
+                f" windows of the traffic ({calendar.slot_s:g} s); leave it out"
+            )
+    return calendar
+
+
+def _lenders(
+    loaded: LoadedScenario,
+    demands: tuple[Demand, ...],
+    deferred: tuple[Deferred, ...],
+    mistakes: Mistakes,
+) -> None:
+    """Refuse work that waits for units of a model that nobody else asks for."""
+    ids = [workload.id for workload in loaded.scenario.workloads]
+    for one in deferred:
+        mine = one.demand
+        if any(d.model == mine.model and {*d.precisions} & {*mine.precisions} for d in demands):
+            continue
+        i = ids.index(mine.id)
+        what = (
+            f"workloads.{i}.completion_window: no other workload runs {mine.llm.id} at one of its"
+            " precisions, so there are no units to be free; leave it out"
+        )
+        mistakes.append((loaded.at("workloads", i, "completion_window"), what))
 
 
 def _planned_for(demands: tuple[Demand, ...], calendar: Calendar) -> tuple[Demand, ...]:

@@ -54,6 +54,22 @@ class Scenario(Spec):
         return self
 
     @model_validator(mode="after")
+    def _work_that_waits_has_something_to_wait_for(self) -> Scenario:
+        for i, workload in enumerate(self.workloads):
+            if workload.completion_window is None:
+                continue
+            at = ("workloads", i, "completion_window")
+            if self.traffic is None:
+                raise mistake("needs traffic: with one load always there is no better time", *at)
+            if workload.arrivals.closed_loop or workload.arrivals.sessions:
+                raise mistake("users and sessions do not wait; leave it out", *at)
+            if all(other.completion_window is not None for other in self.workloads):
+                raise mistake(
+                    "some workload must not wait, whose units are free at times; leave it out", *at
+                )
+        return self
+
+    @model_validator(mode="after")
     def _goodput_is_bounded(self) -> Scenario:
         bounded = self.limits.budget is not None or all(a.stock for a in self.accelerators)
         if self.objective == "max_goodput" and not bounded:

@@ -131,3 +131,90 @@ def test_who_wants_shared_replicas_is_not_offered_a_split(capsys):
     settings = ("policies.sharing=shared", "workloads.chat.arrivals.poisson=0.2 req/s")
     plan = planned(capsys, TAIL, *(word for s in settings for word in ("--set", s)))
     assert not [d for d in plan["decisions"] if "by prompt length" in d["question"]]
+
+
+# --- work that may wait ----------------------------------------------------------------------
+
+NIGHT = shipped("scenarios") / "overnight.yaml"
+WINDOW = "workloads.index.completion_window"
+
+
+def test_work_that_may_wait_fills_the_valleys(capsys):
+    """The fleet for the chat's peak carries the index too; not at the peak, but in its window."""
+    plan = planned(capsys, NIGHT)
+    (index,) = plan["deferred"]
+    assert plan["evidence"]["verified"]
+    assert index["served_rps"] == pytest.approx(index["offered_rps"]) == pytest.approx(12.0)
+    shares = {p["id"]: p["share"] for p in plan["periods"]}
+    done = sum(shares[p["id"]] * p["served_rps"] for p in index["periods"])
+    assert done == pytest.approx(12.0, rel=1e-6)
+    assert index["most_waiting"] <= 12.0 * index["window_s"] * (1 + 1e-6)
+    busiest = plan["periods"][0]["id"]
+    assert busiest not in [p["id"] for p in index["periods"]]
+    for period in index["periods"]:
+        assert period["verdict"] == "kept"
+        assert period["attainment"]["low"] >= index["promise"]
+        assert 0 < sum(period["units"].values()) < plan["totals"]["accelerators"]
+    for period in plan["periods"]:
+        assert all(w["verdict"] == "kept" for w in period["workloads"])
+    (said,) = [d for d in plan["decisions"] if d["question"] == "when is index done"]
+    assert said["numbers"]["usd_per_hour_added"] == 0
+    assert said["numbers"]["usd_per_hour_on_replicas_of_its_own"] > 0
+    # The fleet is the one of the chat alone.
+    assert [w["id"] for w in plan["workloads"]] == ["chat"]
+
+
+def test_more_work_than_the_valleys_hold_adds_units_but_fewer_than_its_own(capsys):
+    plan = planned(capsys, NIGHT, "--set", "workloads.index.arrivals.poisson=60 req/s")
+    (said,) = [d for d in plan["decisions"] if d["question"] == "when is index done"]
+    added = said["numbers"]["usd_per_hour_added"]
+    assert 0 < added < said["numbers"]["usd_per_hour_on_replicas_of_its_own"]
+    assert sum(line["usd_per_hour"] for line in plan["bill"]) == pytest.approx(
+        plan["totals"]["cost_usd_per_hour"]
+    )
+    assert plan["evidence"]["verified"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("window: 24 h", "window: 24"), "completion_window: expected a time with its unit"),
+        (("window: 24 h", "window: -1 h"), "completion_window"),
+        (("window: 24 h", "window: 10 min"), "shorter than the windows of the traffic"),
+        (("    completion_window: 24 h\n    lengths", "    completion_windows: 24 h\n    lengths"),
+         "did you mean 'completion_window'?"),
+        (("{poisson: 60 req/s}\n", "{poisson: 60 req/s}\n    completion_window: 24 h\n"),
+         "some workload must not wait"),
+        (("  - id: index\n    model: llama-3.1-8b", "  - id: index\n    model: llama-3.1-70b"),
+         "no other workload runs"),
+        (("arrivals: {poisson: 12 req/s}",
+          "arrivals: {closed_loop: {users: 5, think_time: {mean: 1 s}}}"),
+         "users and sessions do not wait"),
+    ],
+)  # fmt: skip
+def test_broken_windows_are_told(change, message, tmp_path, capsys):
+    text = NIGHT.read_text()
+    path = tmp_path / "bad.yaml"
+    path.write_text(text.replace(*change, 1))
+    assert path.read_text() != text
+    assert main(["plan", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+
+
+def test_a_window_without_traffic_is_told(tmp_path, capsys):
+    text = NIGHT.read_text()
+    path = tmp_path / "bad.yaml"
+    path.write_text(text[: text.index("traffic:")] + text[text.index("accelerators:") :])
+    assert main(["check", str(path)]) == 2
+    assert ":14:5: workloads.1.completion_window: needs traffic" in capsys.readouterr().err
+
+
+def test_no_room_at_all_is_infeasible(capsys):
+    """Stock for the chat's peak alone; the index brings more than its valleys hold."""
+    settings = ("accelerators.h100-sxm.stock=6", "workloads.index.arrivals.poisson=200 req/s")
+    words = [word for s in settings for word in ("--set", s)]
+    assert main(["plan", str(NIGHT), "--json", *words]) == 3
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["infeasibility"][0]["limit"] == "completion_window of index"
