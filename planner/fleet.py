@@ -244,6 +244,20 @@ class DeferredResult(Spec):
     periods: tuple[DeferredPeriod, ...]
 
 
+class ScenarioResult(Spec):
+    """The fleet in one scenario of the demand."""
+
+    id: str
+    weight: float
+    """All weights sum to 1."""
+    planned_for: bool
+    """Whether the demand that was planned for covers it."""
+    multiples: dict[str, float]
+    """Demand by workload, as a multiple of what the scenario's arrivals say."""
+    attainment: dict[str, Interval]
+    verdicts: dict[str, Verdict]
+
+
 class SupplyLine(Spec):
     """Accelerators to rent or use."""
 
@@ -347,6 +361,9 @@ class Evidence(Spec):
     demand_sweep: tuple[DemandPoint, ...]
     arrival_sweep: tuple[ArrivalPoint, ...] = ()
     """The fleet under evener and burstier arrivals at the same mean rate."""
+    promise_kept_in: float | None = None
+    """P(promise kept): weight of the scenarios of the demand in which every promise is kept; null
+    where there are none."""
     candidates: int
     proof_covers: str
     notes: tuple[str, ...] = ()
@@ -426,6 +443,10 @@ class FleetPlan(Spec):
     pools: tuple[Pool, ...]
     workloads: tuple[WorkloadResult, ...]
     periods: tuple[PeriodResult, ...] = ()
+    planned_multiples: dict[str, float] = Field(default_factory=dict)
+    """What the demand of each workload was multiplied by to plan for scenarios of it."""
+    demand_scenarios: tuple[ScenarioResult, ...] = ()
+    """The fleet in every scenario of the demand."""
     deferred: tuple[DeferredResult, ...] = ()
     """Work that waits for periods in which units are free; of all totals only in the bill."""
     placement: tuple[dict[str, Any], ...] = ()

@@ -17,6 +17,7 @@ from planner.planning.document import Answer, Tried, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.periods import period_results
 from planner.planning.refine import Refined, Refinement
+from planner.planning.scenarios import planned_for, scenario_results
 from planner.planning.split import is_better, price_splits, split_decisions
 from planner.planning.study import study_of
 from planner.planning.sweep import sweep_arrivals, sweep_demand
@@ -63,6 +64,8 @@ def plan_scenario(
     study = study_of(problem)
     effort = effort or default_effort()
     answer = Answer(loaded, problem, study, catalogue, created, effort)
+    problem = planned_for(answer)
+    answer = replace(answer, problem=problem, study=study_of(problem, study.meter))
     try:
         return _plan(answer, clock, tell)
     except (LimitReachedError, KeyboardInterrupt):
@@ -179,6 +182,7 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             else period_results(problem, study, shown.fleet, effort),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
+            scenarios=scenario_results(answer, shown.fleet),
         )
         return plan_document(answer, refined, shown, tried, found.screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables

@@ -28,6 +28,7 @@ from planner.kernels import COMPILED
 from planner.planning.periods import over_all_periods
 from planner.planning.reasons import decisions, limit_uses, rejections
 from planner.planning.results import interval, workload_results
+from planner.planning.scenarios import kept_share
 from planner.planning.traffic_notes import traffic_notes
 from planner.simulation.fleet import verdict_of
 
@@ -37,7 +38,13 @@ if TYPE_CHECKING:
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
     from planner.catalogue import Catalogue
-    from planner.fleet import Decision, DeferredResult, PeriodResult, WorkloadResult
+    from planner.fleet import (
+        Decision,
+        DeferredResult,
+        PeriodResult,
+        ScenarioResult,
+        WorkloadResult,
+    )
     from planner.planning.fleet import Fleet, PoolChoice
     from planner.planning.refine import Refined, Verified
     from planner.problem.resolve import Problem
@@ -69,6 +76,7 @@ class Tried:
     decisions: tuple[Decision, ...] = ()
     """Made before this fleet was chosen."""
     deferred: tuple[DeferredResult, ...] = ()
+    scenarios: tuple[ScenarioResult, ...] = ()
 
 
 def effective_scenario(answer: Answer) -> EffectiveScenario:
@@ -96,7 +104,8 @@ def plan_document(
 ) -> FleetPlan:
     """Write the plan of a fleet that was found and simulated."""
     problem = answer.problem
-    verified = shown is refined.best
+    kept_in = kept_share(tried.scenarios)
+    verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
     sample = shown.judgement.sample
     workloads = workload_results(problem, answer.study, answer.effort, shown.fleet, shown.judgement)
     return FleetPlan(
@@ -115,6 +124,11 @@ def plan_document(
         ),
         workloads=workloads,
         periods=tried.periods,
+        planned_multiples={
+            whole.demand.id: multiple
+            for whole, multiple in zip(problem.asked, problem.planned_multiples, strict=False)
+        },
+        demand_scenarios=tried.scenarios,
         deferred=tried.deferred,
         supply=_supply(problem, shown.fleet),
         bill=_bill(shown.fleet),
@@ -139,11 +153,13 @@ def plan_document(
                 )
                 for name, s, late in tried.arrivals
             ),
+            promise_kept_in=kept_in,
             candidates=len(screened) + len(left_out),
             proof_covers=_proof_covers(problem, refined),
             notes=(
                 *_notes(answer, refined, shown, tried.demand),
                 *_of_users(workloads),
+                *_of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
                 *traffic_notes(problem),
             ),
@@ -360,6 +376,20 @@ def _proof_covers(problem: Problem, refined: Refined) -> str:
         " simulated from their curves; not curve error, not templates that were left out, not"
         " demand other than stated"
         + ("; not fleets that hold other units for work that waits" if problem.deferred else "")
+    )
+
+
+def _of_scenarios(problem: Problem, kept_in: float | None) -> tuple[str, ...]:
+    """Say what was planned for among scenarios of the demand, and how sure the promise is."""
+    if kept_in is None:
+        return ()
+    each = ", ".join(
+        f"{m:g} x {whole.demand.id}"
+        for whole, m in zip(problem.asked, problem.planned_multiples, strict=True)
+    )
+    return (
+        f"planned for {each}, the highest of each workload among scenarios that weigh"
+        f" {problem.keep:.0%} or more; every promise is kept in {kept_in:.1%} of the weight",
     )
 
 

@@ -14,6 +14,7 @@ from planner.catalogue import Catalogue
 from planner.errors import InputError
 from planner.planning.fleet import Fleet, PoolChoice
 from planner.planning.results import workload_results
+from planner.planning.scenarios import at_multiples
 from planner.planning.study import study_of
 from planner.planning.teller import Teller
 from planner.problem.resolve import resolve
@@ -66,6 +67,9 @@ def simulate_plan(
     catalogue = Catalogue()
     problem = resolve(loaded, catalogue)
     problem = replace(problem, seed=plan.seed if seed is None else seed)
+    if plan.planned_multiples:
+        names = [demand.id for demand in problem.demands]
+        problem = at_multiples(problem, tuple(plan.planned_multiples.get(n, 1.0) for n in names))
     for split in plan.splits:
         problem = _split(problem, split)
     study = study_of(problem)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planner.scenario.policies import Policies
     from planner.scenario.slo import Slo
     from planner.scenario.traffic import Traffic
+    from planner.scenario.uncertainty import Uncertainty
 
 Mistakes = list[tuple["Where | str", str]]
 
@@ -50,6 +51,17 @@ class Demand:
     def rate_rps(self) -> float:
         """Offered load that is planned for."""
         return self.arrivals.rate_rps
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A scenario of the demand."""
+
+    id: str
+    weight: float
+    """All weights sum to 1."""
+    multiples: tuple[float, ...]
+    """Of each demand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,12 @@ class Problem:
     """Load over time, where there is any; the demands are those that are planned for."""
     deferred: tuple[Deferred, ...] = ()
     """Work that may wait; none of the demands."""
+    outcomes: tuple[Outcome, ...] = ()
+    """What the demand may turn out to be; none where it is known."""
+    keep: float = 1.0
+    """Share of their weight in which every promise must hold."""
+    planned_multiples: tuple[float, ...] = ()
+    """What the demands were multiplied by to plan for their scenarios; by asked workload."""
     wholes: tuple[Whole, ...] = ()
     """The workloads that demands are parts of; none where each demand is a whole one."""
 
@@ -149,6 +167,18 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         time_limit_s=scenario.solver.time_limit,
         calendar=calendar,
         deferred=deferred,
+        outcomes=_outcomes(scenario.uncertainty, demands),
+        keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
+    )
+
+
+def _outcomes(uncertainty: Uncertainty | None, demands: tuple[Demand, ...]) -> tuple[Outcome, ...]:
+    if uncertainty is None:
+        return ()
+    total = sum(s.weight for s in uncertainty.scenarios)
+    return tuple(
+        Outcome(s.id, s.weight / total, tuple(s.multiples.get(d.id, s.multiple) for d in demands))
+        for s in uncertainty.scenarios
     )
 
 

@@ -218,3 +218,68 @@ def test_no_room_at_all_is_infeasible(capsys):
     assert main(["plan", str(NIGHT), "--json", *words]) == 3
     plan = json.loads(capsys.readouterr().out)
     assert plan["infeasibility"][0]["limit"] == "completion_window of index"
+
+
+# --- demand that is not known ----------------------------------------------------------------
+
+LAUNCH = shipped("scenarios") / "launch.yaml"
+
+
+def test_promises_hold_in_the_share_of_the_weight_that_is_asked_for(tmp_path, capsys):
+    """90 % of the weight: the 5 % of a fourfold demand is let go, the 10 % of a double chat not."""
+    path = tmp_path / "plan.json"
+    plan = planned(capsys, LAUNCH, "-o", str(path))
+    assert plan["evidence"]["verified"]
+    assert plan["planned_multiples"] == {"chat": 2.0, "summaries": 1.0}
+    assert plan["evidence"]["promise_kept_in"] == pytest.approx(0.95)
+    found = {s["id"]: s for s in plan["demand_scenarios"]}
+    assert sum(s["weight"] for s in found.values()) == pytest.approx(1.0)
+    for name in ("forecast", "slow", "press"):
+        assert found[name]["planned_for"]
+        assert set(found[name]["verdicts"].values()) == {"kept"}
+        assert all(x["low"] >= 0.95 for x in found[name]["attainment"].values())
+    assert not found["viral"]["planned_for"]
+    assert set(found["viral"]["verdicts"].values()) == {"broken"}
+    # The fleet is that of twice the chat, by another way.
+    assert plan["workloads"][0]["offered_rps"] == pytest.approx(80.0)
+    assert main(["simulate", str(path), "--seed", "3"]) == 0
+    assert "80.0 req/s" in capsys.readouterr().out
+
+
+def test_a_scenario_of_the_same_demand_changes_nothing_but_says_so(tmp_path, capsys):
+    text = LAUNCH.read_text()
+    path = tmp_path / "known.yaml"
+    known = text[: text.index("uncertainty:")] + text[text.index("accelerators:") :]
+    path.write_text(known)
+    without = planned(capsys, path)
+    assert without["evidence"]["promise_kept_in"] is None
+    path.write_text(known + "uncertainty: {scenarios: [{id: forecast, weight: 3}]}\n")
+    plan = planned(capsys, path)
+    assert plan["pools"] == without["pools"]
+    assert plan["evidence"]["promise_kept_in"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("keep: 90 %", "keep: 0 %"), "uncertainty.keep"),
+        (("keep: 90 %", "keep: 110 %"), "uncertainty.keep"),
+        (("weight: 25", "weight: 0"), "uncertainty.scenarios.1.weight"),
+        (("multiple: 0.5", "multiple: -1"), "uncertainty.scenarios.1.multiple"),
+        (
+            ("{chat: 2}", "{chats: 2}"),
+            "no workload 'chats' that is planned for; did you mean 'chat'",
+        ),
+        (("id: slow", "id: forecast"), "'forecast' is given twice"),
+        (("weight: 60", "wait: 60"), "did you mean 'weight'?"),
+        (("  scenarios:", "  scenarioes:"), "did you mean 'scenarios'?"),
+    ],
+)
+def test_broken_scenarios_of_demand_are_told(change, message, tmp_path, capsys):
+    path = tmp_path / "bad.yaml"
+    path.write_text(LAUNCH.read_text().replace(*change, 1))
+    assert path.read_text() != LAUNCH.read_text()
+    assert main(["check", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
