@@ -122,6 +122,7 @@ def test_a_split_that_does_not_pay_is_priced_and_left(capsys):
     (decision,) = [d for d in plan["decisions"] if d["question"] == "split chat by prompt length"]
     assert decision["answer"] == "no"
     assert plan["splits"] == []
+    assert plan["totals"]["accelerators"] == 1
     priced = [x for name, x in decision["numbers"].items() if name.startswith("usd_per_hour_split")]
     assert priced
     assert min(priced) >= decision["numbers"]["usd_per_hour_one_pool"]
