@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from planner.errors import InputError
-from planner.source import read_text
+from planner.source import read_text, whole
 from planner.spec import Spec
 
 if TYPE_CHECKING:
@@ -91,6 +91,16 @@ class CurveNote(Spec):
     """What the error does not cover."""
 
 
+class PrefixHits(Spec):
+    """What of a workload's prompts is found in prefix caches."""
+
+    workload: str
+    hit_rate: float
+    """Of the prompt tokens, those whose KV a replica held when the request was first admitted."""
+    source: Literal["simulated", "assumed constant"]
+    """Whether it follows from router, cache size and traffic, or was given."""
+
+
 class Pool(Spec):
     """All replicas of one template."""
 
@@ -114,6 +124,7 @@ class Pool(Spec):
     memory_utilisation: float
     block_size: int
     prefix_caching: bool
+    """Whether replicas keep prefixes that requests of its workloads could find."""
     chunked_prefill: bool
     max_num_seqs: int
     max_num_batched_tokens: int
@@ -130,6 +141,10 @@ class Pool(Spec):
     """Share of time in which a replica executes a step."""
     mfu: float | None
     curve: CurveNote
+    prefix_hits: tuple[PrefixHits, ...] = ()
+    """By workload of whose prefixes something is known."""
+    prefix_block_tokens: int | None = None
+    """Tokens of the blocks in which prefixes were kept in the simulation."""
 
 
 class RoutingShare(Spec):
@@ -188,9 +203,12 @@ class WorkloadResult(Spec):
     ttft_s: Quantiles
     tpot_s: Quantiles
     misses: Misses | None
+    """None where a pool keeps prefixes: nobody keeps account of its parts of time yet."""
     routing: tuple[RoutingShare, ...]
     users: WaitingUsers | None = None
     """Where the workload is that of users who wait; routing shares are then of users."""
+    prefix_hits: PrefixHits | None = None
+    """In the whole fleet; None where nothing is known of its prefixes or no pool keeps any."""
 
 
 class PeriodWorkload(Spec):
@@ -349,11 +367,29 @@ class ArrivalPoint(Spec):
     ttft_p99_s: dict[str, float]
 
 
+class WithoutPrefixCache(Spec):
+    """The plan at a hit rate of 0: every prompt computed whole."""
+
+    attainment: dict[str, Interval]
+    """Of the same fleet, by workload."""
+    unstable: bool
+    """The same fleet's backlog then grows without end; its attainment is what the span gave."""
+    usd_per_hour: float | None
+    """Of the fleet that would be planned; None if none was found."""
+    goodput_rps: float | None
+    pools: tuple[str, ...]
+    """Of that fleet, such as ``12 x TEMPLATE``."""
+    reason: str | None
+    """Why none was found."""
+
+
 class Evidence(Spec):
     """What the plan rests on."""
 
     verified: bool
     """Every promise was kept in a simulation of the whole fleet."""
+    unproven: str = ""
+    """Why this fleet is not proven best; empty where it is, or where there is none."""
     seeds: tuple[int, ...]
     requests: int
     """Simulated for this plan, all runs together."""
@@ -364,6 +400,8 @@ class Evidence(Spec):
     promise_kept_in: float | None = None
     """P(promise kept): weight of the scenarios of the demand in which every promise is kept; null
     where there are none."""
+    without_prefix_cache: WithoutPrefixCache | None = None
+    """Where a pool keeps prefixes."""
     candidates: int
     proof_covers: str
     notes: tuple[str, ...] = ()
@@ -419,13 +457,20 @@ class TableFleet(Spec):
 
 
 class Infeasibility(Spec):
-    """A limit or deadline that stands in the way."""
+    """A limit or deadline that stands in the way.
+
+    Read as ``limit: has ..., needs ...: fastest_reachable``, then the remedy.
+    """
 
     limit: str
     has: str
+    """A noun: what there is."""
     needs: str
+    """A noun: what there would have to be."""
     fastest_reachable: str
+    """The physical reason or another, where there is one."""
     remedy: str
+    """What would mend it, alone."""
 
 
 class FleetPlan(Spec):
@@ -475,7 +520,7 @@ def read_plan(path: Path) -> FleetPlan:
     """
     text = read_text(path, MAX_BYTES)
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
+        data = json.loads(text, parse_constant=_refuse_constant, parse_int=whole)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:

@@ -51,6 +51,21 @@ class Source:
         return Where(self.name, 1, 1)
 
 
+MOST_DIGITS: Final = 400
+"""Of a whole number; one with more is beyond every bound, and read as one that just is."""
+
+
+def whole(digits: str) -> int:
+    """Read a whole number, however many digits it has.
+
+    Python refuses very long ones as a whole document; read so, each is refused in its place.
+    """
+    if len(digits) <= MOST_DIGITS:
+        return int(digits)
+    sign = -1 if digits.startswith("-") else 1
+    return sign * 10**MOST_DIGITS if digits.strip("+-0") else 0
+
+
 def dotted(loc: Loc) -> str:
     """Write a location as ``workloads.0.slo.ttft``."""
     return ".".join(map(str, loc))
@@ -135,7 +150,7 @@ class _Builder:
             items = enumerate(node.value)
             return [self.build(v, (*loc, i), self.where(v.start_mark)) for i, v in items]
         if node.tag == "tag:yaml.org,2002:int":
-            return int(node.value)  # decimal: 012 is twelve
+            return whole(node.value)  # decimal: 012 is twelve
         return self.loader.construct_object(node)
 
     def mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, object]:

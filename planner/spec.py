@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from planner.errors import InputError, Where, nearest
 from planner.source import dotted, read_source, write_yaml
-from planner.units import FROM_FILE, shown
+from planner.units import FROM_FILE, shown, with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -114,6 +114,8 @@ def _mistakes(
     found: dict[Loc, ErrorDetails] = {}
     for item in error.errors():
         loc = (*item["loc"], *item.get("ctx", {}).get("at", ()))
+        if item["type"] not in ("missing", "mistake"):
+            loc = _written_part(source.data, loc)
         found.setdefault(loc, item)
     misspelt = set(_misspelt(as_type, found))
     for loc, item in found.items():
@@ -144,6 +146,18 @@ def _value_at(data: object, loc: Loc) -> object:
         else:
             return None
     return data
+
+
+def _written_part(data: object, loc: Loc) -> Loc:
+    """Return a location without what follows a value: the kinds of which it might have been."""
+    for end, step in enumerate(loc):
+        inside = step in data if isinstance(data, dict) else False
+        if isinstance(data, list):
+            inside = isinstance(step, int) and step < len(data)
+        if not inside:
+            return loc[:end]
+        data = data[step]  # type: ignore[index]
+    return loc
 
 
 _PLAIN: Final = {
@@ -186,6 +200,8 @@ def _sentence(as_type: type[Spec], error: ErrorDetails, value: object) -> str:
         return f"has more entries ({length}) than the {most} that are searched; leave some out"
     if kind == "value_error":
         return error["msg"].removeprefix("Value error, ")
+    if kind == "out_of_bounds":
+        return f"{with_unit(context['bound'], context['unit'], value)}; got {shown(value)}"
     return f"{_expectation(kind, context, error['msg'])}; got {shown(value)}"
 
 

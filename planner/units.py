@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,13 @@ def _digits(text: str) -> float:
     """Read digits with grouping commas or underscores."""
     return float(text.replace(",", "").replace("_", ""))
 
+
+LEAST_RPS: Final = 1e-6
+"""One request in eleven days: least rate of a workload."""
+MOST_RPS: Final = 1e9
+"""A thousand million requests a second: highest rate of a workload."""
+LEAST_USD_PER_HOUR: Final = 1e-6
+"""Least price of an accelerator."""
 
 FROM_FILE: Final = {"from_file": True}
 """Validation context of values that a person wrote."""
@@ -123,16 +131,53 @@ POWER: Final = Dimension("power", "W", {"W": 1.0, "kW": 1e3, "MW": 1e6})
 PRICE: Final = Dimension("price", "USD/h", {"USD/h": 1.0, "USD/s": 3600.0, "USD/d": 1 / 24})
 
 
-def _quantity(dimension: Dimension, *, gt: float | None = None, ge: float | None = None) -> object:
+def with_unit(bound: str, unit: str, value: object) -> str:
+    """Add the unit of a bound where the refused value has another: ``at most 60 s`` of ``2 h``."""
+    own = value.lstrip("+-.,_0123456789eE ") if isinstance(value, str) else ""
+    return f"{bound} {unit}" if unit and own.strip() not in ("", unit) else bound
+
+
+def _written(value: float) -> str:
+    """Write a bound: ``1e-12``, ``0.5`` and ``1,000,000``."""
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+
+
+def within(least: float, most: float, unit: str = "") -> AfterValidator:
+    """Refuse a number outside of ``least`` to ``most``, both included, and say which it passed.
+
+    Bounds lie far beyond what any fleet needs, and keep what is reckoned from them, whole
+    picoseconds and coefficients of a program among others, far within what a machine holds.
+    """
+
+    def check(value: float) -> float:
+        if least <= value <= most:
+            return value
+        if value <= 0 < least:
+            text, of = "must be above 0", ""
+        elif value < least:
+            text, of = f"must be at least {_written(least)}", unit
+        else:
+            text, of = f"must be at most {_written(most)}", unit
+        raise PydanticCustomError("out_of_bounds", "{bound}", {"bound": text, "unit": of})
+
+    return AfterValidator(check)
+
+
+def _quantity(dimension: Dimension, least: float, most: float) -> object:
+    """Return the type of a quantity from ``least`` to ``most``, in the base unit."""
     schema = {
         "type": "string",
-        "description": f"A {dimension.name} with its unit: {', '.join(dimension.factors)}",
+        "description": (
+            f"A {dimension.name} with its unit: {', '.join(dimension.factors)}; from"
+            f" {_written(least)} to {_written(most)} {dimension.base}"
+        ),
         "examples": [f"1 {dimension.base}"],
     }
     return Annotated[
         float,
-        Field(allow_inf_nan=False, gt=gt, ge=ge),
+        Field(allow_inf_nan=False),
         BeforeValidator(dimension.parse),
+        within(least, most, dimension.base),
         PlainSerializer(dimension.format),
         WithJsonSchema(schema),
     ]
@@ -147,15 +192,19 @@ if TYPE_CHECKING:
     FlopPerSecond = float
     Watts = float
     UsdPerHour = float
+    UnitPrice = float
 else:
-    Seconds = _quantity(TIME, gt=0)
-    RequestsPerSecond = _quantity(RATE, gt=0)
-    RequestsPerSecondOrNone = _quantity(RATE, ge=0)
-    Bytes = _quantity(MEMORY, ge=0)
-    BytesPerSecond = _quantity(BANDWIDTH, ge=0)
-    FlopPerSecond = _quantity(COMPUTE, ge=0)
-    Watts = _quantity(POWER, ge=0)
-    UsdPerHour = _quantity(PRICE, ge=0)
+    Seconds = _quantity(TIME, 1e-12, 315_360_000)
+    """From a picosecond, the tick of the simulation, to ten years."""
+    RequestsPerSecond = _quantity(RATE, LEAST_RPS, MOST_RPS)
+    RequestsPerSecondOrNone = _quantity(RATE, 0, MOST_RPS)
+    Bytes = _quantity(MEMORY, 0, 1e15)
+    BytesPerSecond = _quantity(BANDWIDTH, 0, 1e15)
+    FlopPerSecond = _quantity(COMPUTE, 0, 1e20)
+    Watts = _quantity(POWER, 0, 1e9)
+    UsdPerHour = _quantity(PRICE, 0, 1e12)
+    UnitPrice = _quantity(PRICE, LEAST_USD_PER_HOUR, 1e6)
+    """Of one accelerator."""
 
 
 def _count_of_tokens(value: object) -> float:
@@ -178,12 +227,13 @@ def _as_float(value: float) -> float:
 
 Tokens = Annotated[
     float,
-    Field(gt=0, le=1e9, allow_inf_nan=False),
+    Field(allow_inf_nan=False),
     BeforeValidator(_count_of_tokens),
+    within(1, 1e9, "tokens"),
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0},
+                {"type": "number", "minimum": 1, "maximum": 1e9},
                 {"type": "string", "pattern": r"^\s*[0-9_,.eE+]+\s*(tokens?)?\s*$"},
             ],
             "description": "A number of tokens, written bare or with the word",
@@ -191,7 +241,7 @@ Tokens = Annotated[
         }
     ),
 ]
-"""A number of tokens; counted, so written bare or as ``1500 tokens``."""
+"""A number of tokens, 1 to 1e9; counted, so written bare or as ``1500 tokens``."""
 
 
 def _shifted(text: str) -> float:

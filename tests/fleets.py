@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +49,26 @@ def random_case(seed: int) -> Case:
     draw = Draw(np.random.default_rng(seed))
     longest = draw.of(12, 40, 40, 150)
     setup = random_fleet(draw, longest)
-    return Case(random_traffic(draw, longest), setup)
+    case = Case(random_traffic(draw, longest), setup)
+    return with_cached(Draw(np.random.default_rng([seed, 1])), case)
+
+
+def with_cached(draw: Draw, case: Case) -> Case:
+    """Let some requests bring KV with them, share stretches of names, and bound affinity."""
+    traffic, setup = case
+    n, prompt = len(traffic.arrival), traffic.prompt
+    if draw.chance(0.5) and traffic.prefix_start is not None:
+        start = traffic.prefix_start
+        count = np.minimum(np.diff(start), draw.rng.integers(0, 13, n)).astype(np.int32)
+        traffic = traffic._replace(prefix_start=start[:-1], prefix_count=count)
+    if isinstance(setup, Disaggregated):
+        return Case(traffic, setup)
+    if setup.engine.kind == "v1" and draw.chance(0.4):
+        cached = (draw.rng.random(n) * prompt * draw.rng.integers(0, 2, n)).astype(np.int32)
+        traffic = traffic._replace(cached=cached)
+    if setup.router.route == "prefix_affinity" and draw.chance(0.6):
+        setup = replace(setup, router=replace(setup.router, slack=draw(0, 4)))
+    return Case(traffic, setup)
 
 
 def random_law(draw: Draw) -> StepLaw:

@@ -14,6 +14,7 @@ from planner.simulation.pool import PoolSetup
 if TYPE_CHECKING:
     from planner.candidates.template import Build, Template
     from planner.kernels import Router
+    from planner.scenario.policies import Routing
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Study
     from planner.simulation.interval import Estimate
@@ -61,15 +62,19 @@ class Frontier:
         return replace(self, points=points, capacity_rps=capacity)
 
 
-def setup_of(build: Build, replicas: int, router: Router) -> PoolSetup:
-    """Return the numbers that the kernel needs for a pool of a build."""
-    return PoolSetup(build.law, build.limits, replicas, router)
+def setup_of(build: Build, replicas: int, router: Routing) -> PoolSetup:
+    """Return the numbers that the kernel needs for a pool of a build.
+
+    A router that looks at what replicas keep, where they keep nothing, sees the counts only.
+    """
+    counts: Router = "least_outstanding" if router == "prefix_affinity" else router
+    return PoolSetup(build.law, build.limits, replicas, counts, build.cache)
 
 
 def measure_frontier(
     study: Study,
     template: Template,
-    router: Router,
+    router: Routing,
     pool_size: int,
     guess_rps: float,
     effort: Effort,

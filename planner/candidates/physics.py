@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.candidates.template import Build
+    from planner.simulation.fleet import Study
 
     Ints = NDArray[np.int32]
     Floats = NDArray[np.float64]
@@ -35,6 +36,31 @@ def empty_replica(build: Build, prompt: Ints, output: Ints) -> tuple[Floats, Flo
     one = float(law.tokens_s(np.array([1.0]))[0])
     tpot = one + law.c_n_s_per_request + law.c_k_s_per_token * (p + (d + 1) / 2)
     return ttft, np.where(d > 0, tpot, 0.0)
+
+
+def lengths_of(study: Study, build: Build, rates_rps: tuple[float, ...]) -> tuple[Ints, Ints, Ints]:
+    """Draw prompts and outputs, and what of each prompt must be computed whatever is kept.
+
+    What a cache that forgets nothing could find is left out of the third: bounds made from it
+    are optimistic, so that nobody is dropped whom a cache would save.
+
+    Args:
+        study: Draws of the problem.
+        build: The replica.
+        rates_rps: The mix; only proportions matter.
+    """
+    draw = study.draws.get(rates_rps, 4_000, 0, 0)
+    if build.cache is None:
+        return draw.prompt, draw.output, draw.prompt
+    traffic = draw.at(sum(rates_rps), block_tokens=build.cache.block_tokens)
+    computed = traffic.prompt - traffic.most_found()
+    return traffic.prompt, traffic.output, computed.astype(np.int32)
+
+
+def computed_lengths(study: Study, build: Build, rates_rps: tuple[float, ...]) -> tuple[Ints, Ints]:
+    """Draw outputs and what of their prompts must be computed whatever is kept."""
+    _, output, computed = lengths_of(study, build, rates_rps)
+    return computed, output
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import setup_of
 from planner.candidates.meanfield import coarse_bounds, moments
+from planner.candidates.physics import computed_lengths
 from planner.candidates.template import Removed, Template
 from planner.simulation.capacity import coarse_capacity
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from planner.candidates.meanfield import CoarseCapacity
-    from planner.kernels import Router
+    from planner.scenario.policies import Routing
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Study
 
@@ -38,6 +39,8 @@ COARSE_ERROR: Final = 1.06
 """Policies of the same hardware whose coarse costs differ by less cannot be told apart yet."""
 MOST: Final = 10
 """Templates for the same workloads that go on to be measured, beside those for comparison."""
+KEEPS_AT_NO_LOAD: Final = "keeps the promise at no load"
+"""Why a template is left out whose promise a simulated replica breaks however small the load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,9 @@ def bounds_of(
     """
     if not templates:
         return []
-    draw = study.draws.get(templates[0].mix_rps, 4_000, 0, 0)
+    prompt, output = computed_lengths(study, templates[0].build, templates[0].mix_rps)
     budgets = {t.build.max_num_batched_tokens for t in templates}
-    means = {budget: moments(draw.prompt, draw.output, budget) for budget in budgets}
+    means = {budget: moments(prompt, output, budget) for budget in budgets}
     return coarse_bounds(
         [t.build for t in templates],
         [means[t.build.max_num_batched_tokens] for t in templates],
@@ -89,7 +92,7 @@ def screen(
     study: Study,
     templates: Sequence[Template],
     tpot_s: Sequence[float],
-    router: Router,
+    router: Routing,
     effort: Effort,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[list[Screened], list[Removed]]:
@@ -130,7 +133,7 @@ def screen(
             study, setup, template.mix_rps, 0.75 * bound.load_rps, effort.screen_requests
         )
         if found <= 0:
-            removed.append(Removed(template.id, "keeps the promise at no load", {}))
+            removed.append(Removed(template.id, KEEPS_AT_NO_LOAD, {}))
             continue
         one = Screened(template, bound, found)
         kept.append(one)

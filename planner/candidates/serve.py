@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.candidates.physics import Reachable, reachable
+from planner.candidates.physics import Reachable, lengths_of, reachable
 from planner.candidates.template import Build, Removed, Template
 from planner.simulation.lengths import longest_request
 
@@ -143,11 +143,11 @@ def _too_long(problem: Problem, build: Build, w: int, longest: int) -> Barrier |
 def _too_slow(problem: Problem, study: Study, build: Build, w: int) -> Barrier | None:
     demand = problem.demands[w]
     only = tuple(1.0 if v == w else 0.0 for v in range(len(problem.demands)))
-    draw = study.draws.get(only, 4_000, 0, 0)
+    prompt, output, computed = lengths_of(study, build, only)
     slo = demand.slo
-    ttft_s = study.deadlines.ttft_limit_ps(np.full(draw.prompt.size, w, np.int32), draw.prompt)
+    ttft_s = study.deadlines.ttft_limit_ps(np.full(prompt.size, w, np.int32), prompt)
     limits_s = (ttft_s.astype(np.float64) * 1e-12, slo.tpot, slo.e2e or np.inf)
-    found = reachable(build, draw.prompt, draw.output, limits_s, slo.attainment)
+    found = reachable(build, computed, output, limits_s, slo.attainment)
     if found.attainment >= slo.attainment:
         return None
     slow = []

@@ -88,6 +88,8 @@ def cannot_split(demand: Demand) -> str | None:
         return "the turns of a session grow from short to long and belong together"
     if isinstance(demand.arrivals, UserArrivals):
         return "users who wait send short and long prompts in turn"
+    if demand.prefix is not None:
+        return "its prompts share beginnings, which short and long ones may have in common"
     return None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from planner.curves.curve import Curve
     from planner.kernels import Law, Limits
+    from planner.simulation.cached_pool import PrefixCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Build:
     kv_tokens: int
     usd_per_hour: float
     """Price of one replica: all its accelerators."""
+    cache: PrefixCache | None = None
+    """How it keeps prefixes; None: it does not, or no workload of its model could find any."""
 
     @property
     def id(self) -> str:

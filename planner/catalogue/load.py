@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Kind = Literal["accelerator", "llm"]
 D = TypeVar("D", bound=Spec)
 
+LONGEST_ID: Final = 200
+"""Of an entry: a longer name is none, and no name of a file either."""
 _FOLDER: Final[dict[Kind, str]] = {"accelerator": "accelerators", "llm": "llms"}
 
 
@@ -226,7 +228,11 @@ class Catalogue:
     def _resolve(self, kind: Kind, name: str) -> tuple[str, ...]:
         """Return the ids that a name means: none, one, or several if it is ambiguous."""
         spelt = _spelt(name)
-        if "/" not in spelt and (self._folder / _FOLDER[kind] / f"{spelt}.yaml").is_file():
+        if (
+            len(spelt) <= LONGEST_ID
+            and "/" not in spelt
+            and (self._folder / _FOLDER[kind] / f"{spelt}.yaml").is_file()
+        ):
             return (spelt,)
         return self._alias_table()[kind].get(spelt, ())
 

@@ -84,8 +84,8 @@ def given_of(words: list[str] | tuple[str, ...]) -> Given | None:
         if name in TEXTS:
             values[name] = value
         elif name in WHOLE:
-            if not value.isascii() or not value.isdigit() or not 0 < int(value) < 10**6:
-                raise InputError(f"--given {word}: expected a whole number above 0")
+            if not value.isascii() or not value.isdigit() or not 0 < float(value) < 10**6:
+                raise InputError(f"--given {word[:60]}: expected a whole number from 1 to 999,999")
             values[name] = int(value)
         elif name == "prefix_hit_rate":
             values[name] = _share(word, value)

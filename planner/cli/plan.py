@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from planner.scenario.load import LoadedScenario, LoadedTables
 
 EXIT_CODES: Final = {"optimal": 0, "infeasible": 3, "feasible": 4, "unknown": 4}
-"""By status: ``feasible`` and ``unknown`` mean that a limit ended the work before the proof."""
+"""By status: ``feasible`` and ``unknown`` mean that the work ended before the proof."""
 
 
 def plan(
@@ -101,4 +101,4 @@ def _show(answer: FleetPlan, *, as_json: bool) -> None:
 
         emit_tables(*plan_table(answer))
     if answer.status == "feasible":
-        note("a limit ended the work: this is the best plan so far, not proven best")
+        note(f"this is the best plan so far, not proven best: {answer.evidence.unproven}")

@@ -12,7 +12,9 @@ from planner.cli.output import emit, emit_json, emit_tables, note, require_writa
 from planner.errors import InputError
 
 if TYPE_CHECKING:
+    from planner.errors import Where
     from planner.profiles.fit import WorkloadFit
+    from planner.source import Loc
 
 
 def workload(
@@ -85,19 +87,15 @@ def _from_users(
     users: int, active: str | None, requests_per_hour: float | None, *, as_json: bool
 ) -> int:
     from planner.scenario.arrivals import Users
-    from planner.units import read_share
+    from planner.source import Source
+    from planner.spec import validate
 
     if requests_per_hour is None:
         raise InputError("--users: how often does each ask? give --requests-per-hour")
-    if not 0 < requests_per_hour <= 1e6:
-        raise InputError("--requests-per-hour: must be above 0 and at most 1,000,000")
-    try:
-        part = read_share(active or "1")
-    except ValueError as error:
-        raise InputError(f"--active: {error}") from error
-    if not 0 < part <= 1:
-        raise InputError(f"--active: {active!r} must be above 0 and at most 1")
-    section = Users(count=users, active=part, requests_per_hour=requests_per_hour)
+    written = {"count": users, "active": active or "1", "requests_per_hour": requests_per_hour}
+    options: dict[Loc, Where | str] = {(key,): f"--{key.replace('_', '-')}" for key in written}
+    options["count",] = "--users"
+    section = validate(Source("--users", written, options), Users)
     if as_json:
         emit_json(
             {

@@ -91,11 +91,19 @@ def read_row(text: str, name: str) -> Row:
     Raises:
         InputError: The text is neither, or a value of the row cannot be used.
     """
-    if "=" in text and not Path(text).is_file():
+    if "=" in text and not _exists(text):
         return _from_words(text, name)
-    if not Path(text).exists():
+    if not _exists(text):
         raise InputError(f"{text}: no such file; name a plan, or write rate=…,attainment=…,cost=…")
     return row_of_plan(read_plan(Path(text)), Path(text).name)
+
+
+def _exists(text: str) -> bool:
+    """Tell whether a text is the path of something; one that is too long for a path is none."""
+    try:
+        return Path(text).exists()
+    except OSError:
+        return False
 
 
 def row_of_plan(plan: FleetPlan, name: str) -> Row:

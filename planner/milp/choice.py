@@ -79,6 +79,12 @@ class Choice:
             return float("inf") if goodput_rps else 0.0
         return goodput_rps * 3600 / self.cost_usd_per_hour
 
+    def unproven(self, asked: float) -> str:
+        """Say why the fleet is not proven best to the gap that was asked for; empty if it is."""
+        if self.status == "optimal":
+            return ""
+        return f"the solver proved no more than a gap of {self.gap:.2g}; {asked:.2g} was asked for"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:

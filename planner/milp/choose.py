@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from planner.errors import InfeasibleError, InputError, LimitReachedError
+from planner.milp.affordable import cheapest, without_dear
 from planner.milp.choice import Found, Step, choice_of
 from planner.milp.clock import Deadline
 from planner.milp.formulation import model_of
@@ -83,9 +84,8 @@ def _find(
 
 
 def _least_cost(model: Model, settings: Settings, deadline: Deadline, solver: Solver) -> Found:
-    program = model.cost_program()
-    found = solve(model, program, deadline.limit(settings), solver)
-    cost = program.objective(found.x)
+    found = cheapest(model, deadline.limit(settings), deadline, solver)
+    cost = model.cost_program().objective(found.x)
     bound = min(found.bound, cost)
     step = Step(0.0, model.goodput_program().objective(found.x), cost, bound)
     return Found("min_cost", found.x, cost, bound, (step,))
@@ -94,12 +94,15 @@ def _least_cost(model: Model, settings: Settings, deadline: Deadline, solver: So
 def _most_goodput(model: Model, settings: Settings, deadline: Deadline, solver: Solver) -> Found:
     """Find the highest goodput; then the least cost of that goodput, idle units being in vain."""
     program, price = model.goodput_program(), model.cost_program().objective
+    if model.data.budget_usd_per_hour is not None:
+        program = without_dear(model, program, model.data.budget_usd_per_hour)
     found = solve(model, program, deadline.limit(settings, 0.7), solver)
     best, goodput = found.x, program.objective(found.x)
     steps = [Step(0.0, goodput, price(best), found.bound)]
     held = model_of(dataclasses.replace(model.data, goodput_floor_rps=goodput))
     try:
-        cheaper = solve(held, held.cost_program(), deadline.limit(settings), solver, start=best)
+        least = without_dear(held, held.cost_program(), price(best))
+        cheaper = solve(held, least, deadline.limit(settings), solver, start=best)
     except (LimitReachedError, InfeasibleError):
         cheaper = None  # no time left for it, or a floor that rounding put out of reach
     if cheaper is not None and price(cheaper.x) < price(best):

@@ -11,6 +11,8 @@ import numpy as np
 from planner.errors import SolverError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from planner.milp.program import Floats, Program
 
 
@@ -154,9 +156,19 @@ def _column_scale(program: Program) -> Floats:
 
 
 def _objective_scale(program: Program) -> float:
-    """Return a power of two that brings the largest coefficient of the objective near one."""
-    largest = float(np.abs(program.cost * _column_scale(program)).max(initial=0.0))
+    """Return a power of two that brings the largest coefficient of the objective near one.
+
+    Columns that are fixed at zero do not count.
+    """
+    costs = np.abs(program.cost * _column_scale(program))[_open(program)]
+    largest = float(costs.max(initial=0.0))
     return float(2.0 ** -np.ceil(np.log2(largest))) if largest > 0 else 1.0
+
+
+def _open(program: Program) -> NDArray[np.bool_]:
+    """Tell which columns are not fixed at zero, shape ``(c,)``."""
+    fixed: NDArray[np.bool_] = (program.lower == 0) & (program.upper == 0)
+    return ~fixed
 
 
 def _model(program: Program, scale: Floats, unit: float) -> highspy.HighsLp:
@@ -164,7 +176,7 @@ def _model(program: Program, scale: Floats, unit: float) -> highspy.HighsLp:
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = len(program.columns), len(program.rows)
     model.sense_ = highspy.ObjSense.kMaximize if program.maximise else highspy.ObjSense.kMinimize
-    model.col_cost_ = program.cost * scale * unit
+    model.col_cost_ = np.where(_open(program), program.cost * scale * unit, 0.0)
     model.col_lower_, model.col_upper_ = program.lower / scale, program.upper / scale
     model.row_lower_, model.row_upper_ = program.row_lower, program.row_upper
     model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise

@@ -10,10 +10,12 @@ make the question a sound one; this module leaves them as they are.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError, LimitReachedError
+from planner.milp.affordable import cheapest, without_dear
 from planner.milp.choice import Found, Step
 from planner.milp.solve import solve
 
@@ -49,11 +51,11 @@ def best_ratio(model: Model, settings: Settings, deadline: Deadline, solver: Sol
     goodput = model.goodput_program().objective
     cost = model.cost_program().objective
     rough = replace(deadline.limit(settings, 0.5), gap=max(settings.gap, FIRST_GAP))
-    first = solve(model, model.cost_program(), rough, solver)
+    first = cheapest(model, rough, deadline, solver)
     best, theta = first.x, _ratio(goodput(first.x), cost(first.x))
-    cheapest = min((float(c) for c in model.data.usd_per_hour.values()), default=0.0)
+    least_unit = min((float(c) for c in model.data.usd_per_hour.values()), default=0.0)
     # A fleet that is empty has no ratio; any other pays for a unit at least.
-    least_cost = max(first.bound, cheapest)
+    least_cost = max(first.bound, least_unit)
     demand = sum(model.data.worth(w) * d for w, d in model.data.demand_rps.items())
     bound = demand / least_cost if least_cost > 0 else float("inf")
     steps = [Step(0.0, goodput(best), cost(best), bound)]
@@ -61,8 +63,11 @@ def best_ratio(model: Model, settings: Settings, deadline: Deadline, solver: Sol
     while len(steps) < MAX_STEPS and bound > theta * (1 + settings.gap):
         near = max(settings.gap, 1e-7) * theta * max(least_cost, 0.0) / 2
         exact = replace(deadline.limit(settings), gap=0.0 if near else 1e-2, absolute_gap=near)
+        worthwhile = without_dear(
+            model, model.ratio_program(theta), demand / theta if theta > 0 else math.inf
+        )
         try:
-            found = solve(model, model.ratio_program(theta), exact, solver, start=best)
+            found = solve(model, worthwhile, exact, solver, start=best)
         except LimitReachedError:
             break
         if least_cost > 0:

@@ -16,14 +16,14 @@ from planner.planning.deferral import grown, place_deferred
 from planner.planning.document import Answer, Tried, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.periods import period_results
-from planner.planning.refine import Refined, Refinement
+from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
+from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
 from planner.planning.scenarios import planned_for, scenario_results
 from planner.planning.split import is_better, price_splits, split_decisions
-from planner.planning.study import study_of
+from planner.planning.study import effort_for, study_of
 from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
 from planner.problem.resolve import Problem, resolve
-from planner.simulation.effort import Effort, default_effort
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from planner.fleet import Decision, FleetPlan
     from planner.planning.deferral import Placed
     from planner.scenario.load import LoadedScenario
+    from planner.simulation.effort import Effort
 
 
 def plan_scenario(
@@ -62,7 +63,7 @@ def plan_scenario(
     tell = Teller(progress)
     clock = Clock(problem.time_limit_s)
     study = study_of(problem)
-    effort = effort or default_effort()
+    effort = effort or effort_for(problem)
     answer = Answer(loaded, problem, study, catalogue, created, effort)
     problem = planned_for(answer)
     answer = replace(answer, problem=problem, study=study_of(problem, study.meter))
@@ -104,6 +105,7 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
 
 
 def _search(answer: Answer, clock: Clock, tell: Teller) -> Found | FleetPlan:
+    """Look for the best fleet; a plan document that says why, if there is none."""
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
@@ -162,7 +164,7 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
     answer, refined, left_out = found.answer, found.refined, found.left_out
     shown = refined.best or refined.last
     if shown is None:
-        return infeasible_plan(answer, "unknown", (), left_out)
+        return infeasible_plan(answer, "unknown", (), left_out, refined.unsettled)
     placed: Placed | None = None
     if answer.problem.deferred:
         try:
@@ -173,19 +175,47 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
     tell("sweeping the demand", 0.95)
     problem, study, effort = answer.problem, answer.study, answer.effort
     router = problem.policies.router
+    hits = shown.judgement.sample.hit_rates()
+    kept = any(keeps_prefixes(problem, pool) for pool in shown.fleet.pools)
     try:
         tried = Tried(
             demand=sweep_demand(study, shown.fleet, router, effort),
-            arrivals=sweep_arrivals(problem, study, shown.fleet, effort),
+            arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort),
             periods=placed.periods
             if placed is not None
             else period_results(problem, study, shown.fleet, effort),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
             scenarios=scenario_results(answer, shown.fleet),
+            cold=_cold(answer, shown, clock, tell) if kept else None,
         )
         return plan_document(answer, refined, shown, tried, found.screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
-        stopped = replace(refined, ended_early=True)
+        stopped = replace(refined, unsettled=LIMIT_ENDED)
         tried = Tried((), (), (), told, placed.results if placed is not None else ())
         return plan_document(answer, stopped, shown, tried, found.screened, left_out)
+
+
+def _cold(answer: Answer, shown: Verified, clock: Clock, tell: Teller) -> Cold:
+    """Plan once more with every prompt computed whole, and simulate the fleet so."""
+    tell("planning at a hit rate of 0", 0.9)
+    sample = cold_sample(answer, shown.fleet)
+    cold = replace(answer, problem=without_prefixes(answer.problem))
+    try:
+        found = _search(cold, clock, Teller(None))
+    except LimitReachedError:
+        return Cold(sample, None, "the time was over before a fleet was found")
+    if not isinstance(found, Found):
+        why = found.infeasibility[0] if found.infeasibility else None
+        return Cold(
+            sample,
+            None,
+            f"nothing keeps every promise ({why.limit}: has {why.has}, needs {why.needs})"
+            if why
+            else "no fleet was found",
+        )
+    if found.refined.best is None:
+        early = "the time was over before a fleet was found that keeps every promise"
+        none = "no fleet was found that keeps every promise"
+        return Cold(sample, None, early if found.refined.unsettled == LIMIT_ENDED else none)
+    return Cold(sample, found.refined.best, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from planner.candidates.enumerate import enumerate_builds
@@ -12,12 +12,12 @@ from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
 from planner.data import version
 from planner.errors import InfeasibleError, InputError, nearest
-from planner.fleet import Interval
-from planner.planning.study import study_of
+from planner.fleet import Interval, PrefixHits
+from planner.planning.results import hits_document
+from planner.planning.study import effort_for, study_of
 from planner.planning.teller import Teller
 from planner.problem.resolve import resolve
 from planner.simulation.capacity import precise_capacity
-from planner.simulation.effort import default_effort
 from planner.simulation.goodput import goodput_curve
 from planner.spec import Spec
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Study
     from planner.simulation.goodput import CurvePoint, GoodputCurve
+    from planner.simulation.interval import Estimate
 
 
 class WorkloadMix(Spec):
@@ -91,6 +92,13 @@ class TemplateCapacity(Spec):
     """Simulated in all."""
     matching: int
     """Templates that the choice named; the cheapest per request among them was measured."""
+    prefix_hits: tuple[PrefixHits, ...] = ()
+    """At the capacity, by workload of whose prefixes something is known."""
+    prefix_block_tokens: int | None = None
+    """Tokens of the blocks in which prefixes were kept in the simulation; None: none were."""
+    capacity_without_prefix_cache_rps: Interval | None = None
+    """Of the same pool at a hit rate of 0: every prompt computed whole. 0 if the promise then
+    holds at no load; None where no prefixes are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +136,9 @@ def capacity_of(
         InfeasibleError: The promise holds at no load.
     """
     wanted, tell = wanted or Wanted(), Teller(progress)
-    effort = effort or default_effort()
     catalogue = Catalogue()
     problem = resolve(loaded, catalogue)
+    effort = effort or effort_for(problem)
     study = study_of(problem)
     tell("listing templates", 0.05)
     fitting = _fitting(problem, study, catalogue, wanted)
@@ -158,6 +166,18 @@ def capacity_of(
     )
     if found.capacity_rps.value <= 0:
         raise InfeasibleError(f"{template.id}: keeps the promise at no load")
+    cold = None
+    if setup.cache is not None:
+        tell("searching the capacity at a hit rate of 0", 0.6)
+        cold = precise_capacity(
+            study,
+            replace(setup, cache=None),
+            template.mix_rps,
+            0.75 * found.capacity_rps.value,
+            requests=effort.capacity_requests,
+            precision=precision,
+            most=effort.capacity_replications,
+        ).capacity_rps
     tell("following the goodput past the capacity", 0.7)
     curve = goodput_curve(
         study,
@@ -167,7 +187,7 @@ def capacity_of(
         requests=effort.capacity_requests,
     )
     return _document(
-        _Measured(template, replicas, found, curve, study.meter.requests),
+        _Measured(template, replicas, found, curve, study.meter.requests, cold),
         loaded,
         problem,
         limited_by=bound.limited_by,
@@ -183,6 +203,8 @@ class _Measured:
     found: CapacityFound
     curve: GoodputCurve
     requests: int
+    cold: Estimate | None
+    """Capacity at a hit rate of 0, where prefixes are kept."""
 
 
 def _fitting(
@@ -260,6 +282,7 @@ def _document(
 ) -> TemplateCapacity:
     template, replicas, found = measured.template, measured.replicas, measured.found
     curve, capacity = measured.curve, measured.found.capacity_rps
+    cold, cache = measured.cold, template.build.cache
     usd_per_hour = template.build.usd_per_hour * replicas
     total = sum(template.mix_rps)
     at_capacity = min(curve.points, key=lambda p: abs(p.load_rps - capacity.value))
@@ -302,4 +325,17 @@ def _document(
         replications=found.replications,
         requests=measured.requests,
         matching=matching,
+        prefix_hits=() if cold is None else _hits(problem, template, at_capacity),
+        prefix_block_tokens=None if cold is None or cache is None else cache.block_tokens,
+        capacity_without_prefix_cache_rps=None
+        if cold is None
+        else Interval(value=cold.value, low=cold.low, high=cold.high),
+    )
+
+
+def _hits(problem: Problem, template: Template, at: CurvePoint) -> tuple[PrefixHits, ...]:
+    return tuple(
+        hits_document(problem.demands[w], at.hit_rate[w])
+        for w in template.serves
+        if problem.demands[w].prefix is not None
     )

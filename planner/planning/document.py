@@ -26,6 +26,12 @@ from planner.fleet import (
 )
 from planner.kernels import COMPILED
 from planner.planning.periods import over_all_periods
+from planner.planning.prefixes import (
+    cold_evidence,
+    hits_of,
+    keeps_prefixes,
+    what_the_cache_is_worth,
+)
 from planner.planning.reasons import decisions, limit_uses, rejections
 from planner.planning.results import interval, workload_results
 from planner.planning.scenarios import kept_share
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
         WorkloadResult,
     )
     from planner.planning.fleet import Fleet, PoolChoice
+    from planner.planning.prefixes import Cold
     from planner.planning.refine import Refined, Verified
     from planner.problem.resolve import Problem
     from planner.scenario.load import LoadedScenario
@@ -77,6 +84,8 @@ class Tried:
     """Made before this fleet was chosen."""
     deferred: tuple[DeferredResult, ...] = ()
     scenarios: tuple[ScenarioResult, ...] = ()
+    cold: Cold | None = None
+    """The plan at a hit rate of 0, where prefixes are kept."""
 
 
 def effective_scenario(answer: Answer) -> EffectiveScenario:
@@ -87,10 +96,15 @@ def effective_scenario(answer: Answer) -> EffectiveScenario:
     loaded = answer.loaded
     document = loaded.scenario.model_dump(mode="json", exclude_none=True)
     for workload in document["workloads"]:
-        lengths = workload["lengths"]
-        for form in ("trace", "histogram"):
-            if (loaded.folder / lengths.get(form, "")).is_file():
-                lengths[form] = str(loaded.folder / lengths[form])
+        arrivals = workload["arrivals"]
+        for part, form in (
+            (workload["lengths"], "trace"),
+            (workload["lengths"], "histogram"),
+            (arrivals.get("replay", {}), "file"),
+            (workload.get("prefix", {}), "trace"),
+        ):
+            if (loaded.folder / part.get(form, "")).is_file():
+                part[form] = str(loaded.folder / part[form])
     return EffectiveScenario(document=document, origins=loaded.origins())
 
 
@@ -132,12 +146,17 @@ def plan_document(
         deferred=tried.deferred,
         supply=_supply(problem, shown.fleet),
         bill=_bill(shown.fleet),
-        decisions=(*decisions(answer.problem, refined, shown, left_out), *tried.decisions),
+        decisions=(
+            *decisions(answer.problem, refined, shown, left_out),
+            *tried.decisions,
+            *what_the_cache_is_worth(problem, shown, tried.cold),
+        ),
         splits=_splits(problem),
         rejected=rejections(problem, refined, shown.fleet, screened, left_out),
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,
+            unproven=_unproven(problem, refined, shown),
             seeds=tuple(range(answer.effort.verify.replications)),
             requests=answer.study.meter.requests,
             one_less=_one_less(answer, shown),
@@ -154,6 +173,7 @@ def plan_document(
                 for name, s, late in tried.arrivals
             ),
             promise_kept_in=kept_in,
+            without_prefix_cache=cold_evidence(answer, tried.cold),
             candidates=len(screened) + len(left_out),
             proof_covers=_proof_covers(problem, refined),
             notes=(
@@ -187,7 +207,18 @@ def _splits(problem: Problem) -> tuple[SplitByLength, ...]:
 
 
 def _is_optimal(refined: Refined, verified: bool) -> bool:
-    return verified and not refined.ended_early and refined.choice.status == "optimal"
+    return verified and not refined.unsettled and refined.choice.status == "optimal"
+
+
+def _unproven(problem: Problem, refined: Refined, shown: Verified) -> str:
+    """Say why the fleet is not proven best; empty where it is."""
+    if _is_optimal(refined, shown is refined.best):
+        return ""
+    if refined.unsettled:
+        return refined.unsettled
+    if shown is not refined.best:
+        return "no fleet was found whose every promise is kept"
+    return refined.choice.unproven(problem.gap)
 
 
 def _by_workload(answer: Answer, sample: FleetSample) -> dict[str, Interval]:
@@ -277,6 +308,7 @@ def _pool(
     curve = build.curve
     longest = max(longest_requests(answer.problem)[w] for w in pool.template.serves)
     flops = _flops(answer, pool, asked_rps)
+    cache = build.cache if keeps_prefixes(answer.problem, pool) else None
     return Pool(
         id=pool.template.id,
         model=build.model,
@@ -296,7 +328,7 @@ def _pool(
         max_model_len=longest,
         memory_utilisation=policies.memory_utilisation,
         block_size=policies.block_size,
-        prefix_caching=False,
+        prefix_caching=cache is not None,
         chunked_prefill=True,
         max_num_seqs=build.max_num_seqs,
         max_num_batched_tokens=build.max_num_batched_tokens,
@@ -306,7 +338,7 @@ def _pool(
         kv_tokens=build.kv_tokens,
         offered_rps=sum(pool.load_rps),
         capacity_rps=interval(refined.frontiers[pool.template.id].capacity_rps),
-        busy_share=sum(run.busy_share for run in runs) / len(runs),
+        busy_share=_mean([run.busy_share for run in runs]),
         mfu=flops[0] / flops[1] if flops else None,
         curve=CurveNote(
             id=curve.id,
@@ -315,7 +347,14 @@ def _pool(
             relative_error=curve.relative_error.mean,
             caveat=curve.caveat,
         ),
+        prefix_hits=hits_of(answer.problem, runs, pool.template.serves) if cache else (),
+        prefix_block_tokens=cache.block_tokens if cache else None,
     )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def _supply(problem: Problem, fleet: Fleet) -> tuple[SupplyLine, ...]:
@@ -410,8 +449,8 @@ def _notes(
     sweep: Sequence[tuple[float, FleetSample]],
 ) -> tuple[str, ...]:
     notes = []
-    if refined.ended_early:
-        notes.append("a limit ended the search before promise and evidence agreed")
+    if why := _unproven(answer.problem, refined, shown):
+        notes.append(f"not proven best: {why}")
     if shown is not refined.best:
         notes.append("no fleet was found whose every promise is kept; this one is the last tried")
     if not COMPILED:

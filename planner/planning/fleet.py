@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from planner.candidates.frontier import Frontier
     from planner.candidates.template import Template
-    from planner.kernels import Router
+    from planner.scenario.policies import Routing
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Fleet:
             (p.template.id, p.units, tuple(round(x, 9) for x in p.load_rps)) for p in self.pools
         )
 
-    def for_simulation(self, router: Router) -> list[FleetPool]:
+    def for_simulation(self, router: Routing) -> list[FleetPool]:
         """Return the pools as the simulation wants them."""
         return [
             FleetPool(setup_of(p.template.build, p.units, router), p.load_rps) for p in self.pools

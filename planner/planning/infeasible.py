@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import math
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from planner.candidates.screen import KEEPS_AT_NO_LOAD
 from planner.data import version
 from planner.fleet import Evidence, FleetPlan, Infeasibility, ObjectiveValue, Rejected
 from planner.planning.document import effective_scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from planner.candidates.serve import Barrier
     from planner.candidates.template import Build, Removed
@@ -22,15 +24,18 @@ if TYPE_CHECKING:
     from planner.problem.resolve import Demand, Problem
     from planner.simulation.fleet import Study
 
+FEW: Final = 4
+"""Reasons that are quoted; the rest are counted."""
+
 
 def infeasible_plan(
     answer: Answer,
     status: Literal["infeasible", "unknown"],
     reasons: Sequence[Infeasibility],
     left_out: Sequence[Removed] = (),
+    unknown: str = "the time limit passed, or the work was interrupted, before any fleet was found",
 ) -> FleetPlan:
-    """Write the document of a question that has no plan, or none yet."""
-    what = "the time limit passed, or the work was interrupted, before any fleet was found"
+    """Write the document of a question that has no plan, or none yet and then why."""
     return FleetPlan(
         planner_version=version(),
         seed=answer.problem.seed,
@@ -56,7 +61,7 @@ def infeasible_plan(
             demand_sweep=(),
             candidates=len(left_out),
             proof_covers="nothing: there is no plan",
-            notes=(what,) if status == "unknown" else (),
+            notes=(unknown,) if status == "unknown" else (),
         ),
         infeasibility=tuple(reasons),
     )
@@ -151,12 +156,14 @@ def _too_slow(study: Study, demand: Demand, w: int, slow: Sequence[Barrier]) -> 
         reasons.append(
             Infeasibility(
                 limit=f"{demand.id}: ttft and tpot together",
-                has=f"{demand.slo.attainment:.1%} promised",
-                needs=f"{best.attainment:.1%} in an empty replica at best",
-                fastest_reachable=f"{build.accelerator} tp{build.tp_degree}",
+                has=f"a promise of {_percent(demand.slo.attainment)}",
+                needs=f"one of at most {_percent(best.attainment)}",
+                fastest_reachable=(
+                    f"an empty replica on {build.accelerator} tp{build.tp_degree} attains no more"
+                ),
                 remedy=(
-                    f"an attainment of at most {best.attainment:.4f}, or looser deadlines; further"
-                    " copies of the same cannot help"
+                    f"an attainment of at most {_percent(best.attainment)}, or looser deadlines;"
+                    " further copies of the same cannot help"
                 ),
             )
         )
@@ -190,34 +197,39 @@ def _too_long(demand: Demand, own: Sequence[Barrier]) -> Infeasibility:
 
 
 def _no_load(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
-    why = "; ".join(sorted({r.reason for r in left_out if r.name.endswith(f"@{demand.id}")})[:3])
     return Infeasibility(
         limit=f"{demand.id}: deadlines",
-        has="no template keeps the promise at any load",
-        needs=why or "a template that does",
-        fastest_reachable="",
+        has="no template that keeps the promise at any load",
+        needs="one that does",
+        fastest_reachable=_each_once(
+            r for r in left_out if r.name.endswith(f"@{demand.id}") and r.reason != KEEPS_AT_NO_LOAD
+        ),
         remedy="looser deadlines, a lower attainment, larger max_num_seqs, or more memory",
     )
 
 
 def _no_build(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
-    first: dict[str, str] = {}
-    for removed in left_out:
-        if "@" not in removed.name:
-            first.setdefault(removed.reason, removed.name)
-    lines = [f"{name}: {reason}" for reason, name in first.items()]
-    shown = "; ".join(lines[:4]) + (f"; and {len(lines) - 4} more" if len(lines) > 4 else "")
-    precisions = "/".join(demand.precisions)
+    why = _each_once(r for r in left_out if "@" not in r.name)
     return Infeasibility(
-        limit=f"{demand.id}: {demand.llm.id} in {precisions}",
+        limit=f"{demand.id}: {demand.llm.id} in {'/'.join(demand.precisions)}",
         has="no way to build a replica",
-        needs=shown or "an accelerator with a curve for this model",
+        needs=f"one that can be built ({why or 'no accelerator has a curve for this model'})",
         fastest_reachable="",
         remedy=(
             "offer an accelerator with more memory, allow a higher tp_degree or"
             " memory_utilisation, accept another precision, or see `planner catalogue curves`"
         ),
     )
+
+
+def _each_once(left_out: Iterable[Removed]) -> str:
+    """Quote the first that was left out for each reason, a few of them."""
+    first: dict[str, str] = {}
+    for removed in left_out:
+        first.setdefault(removed.reason, removed.name)
+    lines = [f"{name}: {reason}" for reason, name in first.items()]
+    rest = len(lines) - FEW
+    return "; ".join(lines[:FEW]) + (f"; and {rest} more reasons" if rest > 0 else "")
 
 
 def explain_limits(problem: Problem, error: NoFleetError) -> tuple[Infeasibility, ...]:
@@ -228,22 +240,30 @@ def explain_limits(problem: Problem, error: NoFleetError) -> tuple[Infeasibility
 
 def _limit(short: Shortfall, how: str) -> Infeasibility:
     what = ",".join(short.index)
-    needs = _quantity(short.needs, short.unit)
-    name, change = {
-        "accelerators_are_held": (f"stock of {what}", f"a stock of {needs}"),
-        "budget_is_kept": ("limits.budget", f"a budget of {needs}"),
-        "the_promise_is_kept": (
-            f"{what}: slo.attainment",
-            f"an attainment of {short.needs:.4f}, if fewer may meet their deadlines",
-        ),
-    }.get(short.family, (f"{short.family} {what}".strip(), f"{needs}"))
+    has, needs = (_quantity(x, short.unit) for x in (short.limit, short.needs))
+    name, change = f"{short.family} {what}".strip(), needs
+    if short.family == "accelerators_are_held":
+        name, change = f"stock of {what}", f"a stock of {needs}"
+    elif short.family == "budget_is_kept":
+        name, change = "limits.budget", f"a budget of {needs}"
+    elif short.family == "the_promise_is_kept":
+        name = f"{what}: slo.attainment"
+        has = f"a promise of {_percent(short.limit)}"
+        needs = f"one of at most {_percent(short.needs)}"
+        change = f"an attainment of {short.needs:.4f}, if fewer may meet their deadlines"
+    elif short.family == "every_request_is_offered":
+        name = f"{what}: load"
+        has = f"templates that carry at most {_percent(short.needs)} of it beside the others'"
+        needs = "templates that carry all of it"
+        change = "more kinds of accelerators or degrees, or replicas that are not shared"
     return Infeasibility(
-        limit=name,
-        has=_quantity(short.limit, short.unit),
-        needs=needs,
-        fastest_reachable="",
-        remedy=f"{change}, {how}",
+        limit=name, has=has, needs=needs, fastest_reachable="", remedy=f"{change}, {how}"
     )
+
+
+def _percent(share: float) -> str:
+    """Write a share in per cent, rounded down: ``99.95 %``."""
+    return f"{math.floor(share * 1e4 + 1e-9) / 100:g} %"
 
 
 def _quantity(value: float, unit: str) -> str:

@@ -10,6 +10,7 @@ from planner.planning.fleet import Fleet
 from planner.planning.results import interval
 from planner.simulation.effort import RunSize
 from planner.simulation.fleet import FleetPool, sample_fleet, verdict_of
+from planner.units import LEAST_RPS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +77,8 @@ def _without(fleet: Fleet, lent: Mapping[tuple[str, str], int], period: Period) 
 def _result(
     problem: Problem, study: Study, fleet: Fleet, period: Period, size: RunSize
 ) -> PeriodResult:
-    rates = [d.mean_rps * level for d, level in zip(problem.demands, period.level, strict=True)]
+    means = [d.mean_rps * level for d, level in zip(problem.demands, period.level, strict=True)]
+    rates = [rate if rate >= LEAST_RPS else 0.0 for rate in means]
     scale = [rate / d.rate_rps for rate, d in zip(rates, problem.demands, strict=True)]
     pools = [
         FleetPool(pool.setup, tuple(load * x for load, x in zip(pool.load_rps, scale, strict=True)))

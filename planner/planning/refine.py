@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from planner.simulation.fleet import Study
 
 MOST_ROUNDS: Final = 24
+LIMIT_ENDED: Final = "a limit ended the search before promise and evidence agreed"
+ROUNDS_ENDED: Final = (
+    f"promise and evidence did not agree within {MOST_ROUNDS} rounds of measuring and solving"
+)
 HASTE_S: Final = 5.0
 """Time that the program may take, in seconds, when there is none left."""
 NUDGE: Final = 0.002
@@ -82,8 +86,8 @@ class Refined:
     choice: Choice
     """The last solution of the program."""
     frontiers: dict[str, Frontier]
-    ended_early: bool
-    """A limit ended the loop before promise and evidence agreed."""
+    unsettled: str
+    """What ended the loop before promise and evidence agreed; empty if they agree."""
 
 
 class Refinement:
@@ -177,7 +181,7 @@ class Refinement:
         best: Verified | None = None
         last: Verified | None = None
         choice: Choice | None = None
-        early = True
+        unsettled = ROUNDS_ENDED
         try:
             for _ in range(MOST_ROUNDS):
                 choice = self._solve()
@@ -193,13 +197,14 @@ class Refinement:
                 best = last if before.fleet is fleet else best
                 if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice):
                     continue
-                early = False
+                unsettled = ""
                 break
         except (LimitReachedError, KeyboardInterrupt):
             if choice is None or last is None:
                 raise
+            unsettled = LIMIT_ENDED
         assert choice is not None  # the first round sets it or raises
-        return Refined(best, last, choice, self.beliefs.believed(), early)
+        return Refined(best, last, choice, self.beliefs.believed(), unsettled)
 
     def hasty(self) -> Refined | None:
         """Return the fleet that the measurements so far give, simulated once.
@@ -228,7 +233,8 @@ class Refinement:
             self.study, fleet.for_simulation(router), effort=once, stream=VERIFYING
         )
         last = Verified(fleet, judged)
-        return Refined(last if judged.verdict == "kept" else None, last, choice, believed, True)
+        best = last if judged.verdict == "kept" else None
+        return Refined(best, last, choice, believed, LIMIT_ENDED)
 
     def _solve(self) -> Choice:
         self.clock.check()

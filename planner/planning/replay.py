@@ -15,13 +15,12 @@ from planner.errors import InputError
 from planner.planning.fleet import Fleet, PoolChoice
 from planner.planning.results import workload_results
 from planner.planning.scenarios import at_multiples
-from planner.planning.study import study_of
+from planner.planning.study import effort_for, study_of
 from planner.planning.teller import Teller
 from planner.problem.resolve import resolve
 from planner.scenario.load import LoadedScenario
 from planner.scenario.scenario import Scenario
 from planner.simulation.capacity import REPLAYING
-from planner.simulation.effort import default_effort
 from planner.simulation.fleet import judge_fleet
 from planner.source import parse_yaml, write_yaml
 from planner.spec import validate
@@ -61,7 +60,6 @@ def simulate_plan(
     if not plan.pools:
         raise InputError("the plan has no pools; there is nothing to simulate")
     tell = Teller(progress)
-    effort = effort or default_effort()
     source = parse_yaml(write_yaml(plan.scenario.document), "the plan's scenario")
     loaded = LoadedScenario(validate(source, Scenario), source, folder)
     catalogue = Catalogue()
@@ -72,6 +70,7 @@ def simulate_plan(
         problem = at_multiples(problem, tuple(plan.planned_multiples.get(n, 1.0) for n in names))
     for split in plan.splits:
         problem = _split(problem, split)
+    effort = effort or effort_for(problem)
     study = study_of(problem)
     fleet = _fleet_of(plan, problem, catalogue)
     tell("simulating the fleet", 0.2)

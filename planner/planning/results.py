@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.attribution.charge import charge_misses
-from planner.fleet import Interval, Misses, Quantiles, RoutingShare, WaitingUsers, WorkloadResult
+from planner.fleet import (
+    Interval,
+    Misses,
+    PrefixHits,
+    Quantiles,
+    RoutingShare,
+    WaitingUsers,
+    WorkloadResult,
+)
 from planner.problem.arrivals import UserArrivals
+from planner.problem.prefixes import ConstantHits
 from planner.simulation.capacity import VERIFYING
 from planner.simulation.fleet import sample_fleet, verdict_of
 from planner.simulation.stages import Parts
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
     from planner.planning.document import Answer
     from planner.planning.fleet import Fleet
     from planner.problem.arrivals import ArrivalLaw
-    from planner.problem.resolve import Problem, Whole
+    from planner.problem.resolve import Demand, Problem, Whole
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Judgement, Study
     from planner.simulation.interval import Estimate
@@ -41,6 +50,7 @@ def workload_results(
     results = []
     paces = judgement.sample.paces().tolist()
     kept = _latencies(problem, study, effort, fleet)
+    hits = judgement.sample.hit_rates()
     groups = [whole.parts for whole in problem.asked]
     for whole, estimate in zip(problem.asked, judgement.sample.intervals(groups), strict=True):
         demand, parts = whole.demand, whole.parts
@@ -59,6 +69,7 @@ def workload_results(
                 ttft_s=_quantiles([p.ttft_s for _, p in kept], kept, parts),
                 tpot_s=_quantiles([p.tpot_s for _, p in kept], kept, parts),
                 misses=_added(misses, shares),
+                prefix_hits=_hits(problem, judgement, hits, parts[0]),
                 routing=tuple(
                     RoutingShare(pool=p.template.id, share=p.load_rps[w] / sum(rates))
                     for p in fleet.pools
@@ -121,7 +132,7 @@ def whole_verdict(whole: Whole, verdicts: Sequence[Verdict], estimate: Estimate)
     return "undecided" if found == "kept" else found
 
 
-def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses:
+def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses | None:
     """Return the misses of the requests of a workload up to a prompt length, by cause.
 
     Args:
@@ -134,9 +145,9 @@ def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses
     return _misses(answer.study, kept, w, at_tokens)
 
 
-def _added(misses: Sequence[Misses], shares: Sequence[float]) -> Misses:
+def _added(misses: Sequence[Misses | None], shares: Sequence[float]) -> Misses | None:
     """Add up the misses of parts of a workload by their shares of its requests."""
-    if len(misses) == 1:
+    if len(misses) == 1 or None in misses:
         return misses[0]
     return Misses(
         **{
@@ -146,16 +157,35 @@ def _added(misses: Sequence[Misses], shares: Sequence[float]) -> Misses:
     )
 
 
+def hits_document(demand: Demand, hit_rate: float) -> PrefixHits:
+    """Write down a hit rate, and whether it resulted or was given."""
+    given = isinstance(demand.prefix, ConstantHits)
+    return PrefixHits(
+        workload=demand.id,
+        hit_rate=hit_rate,
+        source="assumed constant" if given else "simulated",
+    )
+
+
+def _hits(
+    problem: Problem, judgement: Judgement, hits: tuple[float, ...], w: int
+) -> PrefixHits | None:
+    demand = problem.demands[w]
+    kept = any(p.setup.cache is not None and p.load_rps[w] > 0 for p in judgement.sample.pools)
+    return hits_document(demand, hits[w]) if kept and demand.prefix is not None else None
+
+
 def _misses(
     study: Study,
     kept: list[tuple[tuple[float, ...], Latencies]],
     w: int,
     up_to: int | None = None,
-) -> Misses:
+) -> Misses | None:
     """Return the missed deadlines of a workload by cause, as shares of its offered requests.
 
     A request that no replica can hold, or longer than the model's context, has failed. With
-    ``up_to``, only requests with prompts up to that length count that some replica can hold.
+    ``up_to``, only requests with prompts up to that length count that some replica can hold. None
+    where nobody kept account of where time went.
     """
     due = study.deadlines
     shares = dict.fromkeys(Misses.model_fields, 0.0)
@@ -168,12 +198,14 @@ def _misses(
         offered = int(served.sum()) + refused
         if load[w] == 0 or offered == 0:
             continue
+        if part.parts is None:
+            return None
         length = part.prompt.astype(np.int64) + part.output
         fits = np.flatnonzero(served & (length <= due.context_tokens[w]))
         charged = charge_misses(
             Parts(*(column[fits] for column in part.parts)),
             due.ttft_limit_ps(part.workload[fits], part.prompt[fits]),
-            due.tpot_ps[w] * (part.output[fits].astype(np.int64) - 1),
+            due.decode_limit_ps(part.workload[fits], part.output[fits]),
             None if due.e2e_ps is None else np.full(fits.size, due.e2e_ps[w]),
         )
         scale = load[w] / weight / offered

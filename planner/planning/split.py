@@ -196,9 +196,13 @@ def _decision(
             numbers[f"usd_per_hour_split_at_{at}"] = usd
             words.append(f"{what}: {usd:.2f} USD/h, {how}")
     shown = whole.best or whole.last if whole is not None else None
-    if shown is not None:
-        split = next((o.split for o in options if o is best), options[0].split)
-        missed = misses_up_to(answer, shown.fleet, split.workload, split.at_tokens)
+    split = next((o.split for o in options if o is best), options[0].split)
+    missed = (
+        misses_up_to(answer, shown.fleet, split.workload, split.at_tokens)
+        if shown is not None
+        else None
+    )
+    if missed is not None:
         total = sum(missed.model_dump().values())
         waited = missed.queue + missed.prefill_interference + missed.decode_interference
         numbers["short_requests_missed_in_one_pool"] = total

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.problem.deadlines import deadlines_of
+from planner.problem.prefixes import can_find
 from planner.simulation.draw import Draws
+from planner.simulation.effort import default_effort
 from planner.simulation.fleet import Study
 from planner.simulation.meter import Meter
 
 if TYPE_CHECKING:
     from planner.problem.resolve import Problem
+    from planner.simulation.effort import Effort
 
 
 def study_of(problem: Problem, meter: Meter | None = None) -> Study:
@@ -21,4 +24,12 @@ def study_of(problem: Problem, meter: Meter | None = None) -> Study:
     laws = tuple(d.lengths for d in problem.demands)
     promise = tuple(d.slo.attainment for d in problem.demands)
     arrivals = tuple(d.arrivals for d in problem.demands)
-    return Study(Draws(laws, problem.seed, arrivals), deadlines, promise, meter or Meter())
+    prefixes = tuple(d.prefix for d in problem.demands)
+    draws = Draws(laws, problem.seed, arrivals, prefixes)
+    return Study(draws, deadlines, promise, meter or Meter())
+
+
+def effort_for(problem: Problem) -> Effort:
+    """Return how much to simulate: shorter runs where prefixes are kept, which cost more each."""
+    kept = problem.policies.prefix_caching and any(can_find(d.prefix) for d in problem.demands)
+    return default_effort().halved() if kept else default_effort()

@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.planning.results import weighted_quantiles
 from planner.problem.arrivals import PoissonArrivals, RenewalArrivals, UserArrivals
+from planner.problem.prefixes import ConstantHits, HistoryPrefixes, TracePrefixes
 from planner.simulation.capacity import SWEEPING
 from planner.simulation.draw import Draws
 from planner.simulation.effort import RunSize
@@ -17,10 +18,10 @@ from planner.simulation.fleet import sample_fleet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from planner.kernels import Router
     from planner.planning.fleet import Fleet
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.resolve import Problem
+    from planner.scenario.policies import Routing
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import FleetSample, Study
 
@@ -30,7 +31,7 @@ CVS: Final = (1.0, 2.0, 3.0)
 
 
 def sweep_demand(
-    study: Study, fleet: Fleet, router: Router, effort: Effort
+    study: Study, fleet: Fleet, router: Routing, effort: Effort
 ) -> tuple[tuple[float, FleetSample], ...]:
     """Simulate a fleet at multiples of its demand, every workload growing alike.
 
@@ -78,9 +79,23 @@ def _late(
 
 
 def sweep_arrivals(
-    problem: Problem, study: Study, fleet: Fleet, effort: Effort
+    problem: Problem,
+    study: Study,
+    fleet: Fleet,
+    hit_rates: tuple[float, ...],
+    effort: Effort,
 ) -> tuple[tuple[str, FleetSample, tuple[float, ...]], ...]:
     """Simulate a fleet at its demand under evener and burstier arrivals.
+
+    Prefixes of sessions and traces belong to their arrivals: under others, requests are taken
+    to find as much as they did.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        fleet: Its pools.
+        hit_rates: Share of prompt tokens that each workload found under its own arrivals.
+        effort: How much to simulate.
 
     Returns:
         What the arrivals are, the sample, and the 99 % quantile of TTFT by workload in seconds.
@@ -89,13 +104,18 @@ def sweep_arrivals(
     router = problem.policies.router
     size = RunSize(verify.requests, max(verify.replications // 2, 3), verify.per_replica)
     found = []
+    prefixes = tuple(
+        ConstantHits(rate) if isinstance(law, TracePrefixes | HistoryPrefixes) else law
+        for law, rate in zip(study.draws.prefixes, hit_rates, strict=False)
+    )
     for cv in CVS:
         name = "poisson" if cv == 1 else f"gamma, CV {cv:g}"
         laws = tuple(
             _instead(law, rate, cv)
             for law, rate in zip(study.draws.arrivals, rates_rps, strict=True)
         )
-        other = replace(study, draws=Draws(study.draws.laws, study.draws.seed, laws))
+        draws = Draws(study.draws.laws, study.draws.seed, laws, prefixes)
+        other = replace(study, draws=draws)
         sample = sample_fleet(other, fleet.for_simulation(router), size, stream=SWEEPING, keep=True)
         kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
         ttft = np.concatenate([part.ttft_s for part in kept])

@@ -104,6 +104,7 @@ def table_plan(
             "the best of all fleets of the table's templates, each bucket split in any proportion"
             " and loads adding up; not that the capacities hold where sizes mix or bursts come,"
             " not demand other than stated",
+            unproven=choice.unproven(problem.gap),
         ),
         capacity_table=fleet,
     )
@@ -137,10 +138,13 @@ def no_table_plan(
     )
 
 
-def _evidence(problem: TableProblem, covers: str, notes: tuple[str, ...] = ()) -> Evidence:
+def _evidence(
+    problem: TableProblem, covers: str, notes: tuple[str, ...] = (), unproven: str = ""
+) -> Evidence:
     source = f"capacities: measured capacity table; not simulated; from {problem.source}"
     return Evidence(
         verified=False,
+        unproven=unproven,
         seeds=(),
         requests=0,
         one_less=(),

@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.problem.arrivals import BurstArrivals, RenewalArrivals, ReplayArrivals
 from planner.problem.lengths import CutLengths, SessionLengths
+from planner.problem.prefixes import ConstantHits
 from planner.simulation.lengths import draw_lengths, draw_turns
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ def traffic_notes(problem: Problem) -> tuple[str, ...]:
     notes = [
         note
         for demand in (whole.demand for whole in problem.asked)
-        for note in (*demand.notes, *_arrivals(demand), *_beyond_context(demand))
+        for note in (
+            *demand.notes,
+            *_arrivals(demand),
+            *_beyond_context(demand),
+            *_prefixes(demand, kept=problem.policies.prefix_caching),
+        )
     ]
     if problem.calendar is not None:
         notes += problem.calendar.notes
@@ -45,11 +51,6 @@ def _arrivals(demand: Demand) -> Iterator[str]:
             f" ({law.trace_rps:.4g} req/s) at {law.rate_rps:.4g} req/s: {how}; intervals tell"
             " nothing of times that the trace does not hold"
         )
-        if law.prefix is not None:
-            yield (
-                f"{demand.id}: its prompts share blocks, but no prefix cache is simulated: this is"
-                " the plan at a hit rate of 0"
-            )
     elif isinstance(law, RenewalArrivals):
         yield (
             f"{demand.id}: {law.family} gaps with a CV of {law.cv:g} at {law.rate_rps:.4g} req/s;"
@@ -64,6 +65,31 @@ def _arrivals(demand: Demand) -> Iterator[str]:
         )
 
 
+def _prefixes(demand: Demand, *, kept: bool) -> Iterator[str]:
+    law, arrivals = demand.prefix, demand.arrivals
+    repeats = isinstance(demand.lengths, SessionLengths) or (
+        isinstance(arrivals, ReplayArrivals) and arrivals.prefix is not None
+    )
+    if law is None and repeats:
+        yield (
+            f"{demand.id}: its prompts repeat what came before, but every prompt is computed whole:"
+            " a hit rate of 0; add a prefix to the workload to have caches simulated"
+        )
+    elif law is not None and not kept:
+        yield f"{demand.id}: policies.prefix_caching is off: every prompt is computed whole"
+    elif isinstance(law, ConstantHits):
+        yield (
+            f"{demand.id}: a hit rate of {law.rate:.1%} of whole prompt blocks is ASSUMED, for any"
+            " router and any cache; what is found holds blocks as if it had been computed"
+        )
+    elif law is not None:
+        yield (
+            f"{demand.id}: what is found of its prompts follows from router, cache size and"
+            " traffic; runs begin with empty caches, and an answer is found from the turn after"
+            " next on, as its own blocks are not kept"
+        )
+
+
 def _beyond_context(demand: Demand) -> Iterator[str]:
     law, context = demand.lengths, demand.llm.max_context
     if isinstance(law, SessionLengths):
@@ -72,8 +98,7 @@ def _beyond_context(demand: Demand) -> Iterator[str]:
             f"{demand.id}: sessions of {law.mean_turns:g} turns in the mean; prompts hold their"
             f" history: {turns.prompt.mean():,.0f} tokens in the mean,"
             f" {np.quantile(turns.prompt, 0.99):,.0f} at the 99 % quantile;"
-            f" {1 - turns.whole.mean():.2%} are cut to the context of {context:,} tokens; no"
-            " prefix cache is simulated, so every prompt is computed whole"
+            f" {1 - turns.whole.mean():.2%} are cut to the context of {context:,} tokens"
         )
         return
     cut = isinstance(law, CutLengths)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planner.scenario.slo import Slo
 
 NEVER_PS: Final = 2**62
-"""A deadline that does not exist."""
+"""A deadline that does not exist, 53 days: no request stays longer in a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,18 @@ class Deadlines:
                 limit[mine] = ttft[np.searchsorted(edge, prompt[mine])]
         return limit
 
+    def decode_limit_ps(
+        self, workload: NDArray[np.int32], output: NDArray[np.int32]
+    ) -> NDArray[np.int64]:
+        """Return the time from first token to last that TPOT allows each request; shape ``(n,)``.
+
+        At most ``NEVER_PS``, however loose the deadline and however long the output.
+        """
+        steps = output.astype(np.int64) - 1
+        tpot_ps = self.tpot_ps[workload]
+        fits = tpot_ps <= NEVER_PS // np.maximum(steps, 1)
+        return np.where(fits, np.where(fits, tpot_ps, 0) * steps, NEVER_PS)
+
     def met(
         self,
         workload: NDArray[np.int32],
@@ -61,7 +73,7 @@ class Deadlines:
         prompt, output = lengths
         good = prompt.astype(np.int64) + output <= self.context_tokens[workload]
         good &= ttft_ps <= self.ttft_limit_ps(workload, prompt)
-        good &= decode_ps <= self.tpot_ps[workload] * (output.astype(np.int64) - 1)
+        good &= decode_ps <= self.decode_limit_ps(workload, output)
         if self.e2e_ps is not None:
             good &= ttft_ps + decode_ps <= self.e2e_ps[workload]
         return np.asarray(good)
@@ -69,21 +81,24 @@ class Deadlines:
 
 def deadlines_of(slos: Sequence[Slo], contexts: Sequence[int]) -> Deadlines:
     """Write down the deadlines of workloads, in the order of the problem."""
-    ends = [NEVER_PS if slo.e2e is None else round(slo.e2e * 1e12) for slo in slos]
+    ends = [NEVER_PS if slo.e2e is None else _ps(slo.e2e) for slo in slos]
     buckets = tuple(
         (
             np.array([int(bucket.up_to) for bucket in slo.ttft_by_prompt], np.int64),
-            np.array(
-                [round(s * 1e12) for s in (*(b.ttft for b in slo.ttft_by_prompt), slo.ttft)],
-                np.int64,
-            ),
+            np.array([_ps(s) for s in (*(b.ttft for b in slo.ttft_by_prompt), slo.ttft)], np.int64),
         )
         for slo in slos
     )
     return Deadlines(
-        ttft_ps=np.array([round(slo.ttft * 1e12) for slo in slos], np.int64),
-        tpot_ps=np.array([round(slo.tpot * 1e12) for slo in slos], np.int64),
+        ttft_ps=np.array([_ps(slo.ttft) for slo in slos], np.int64),
+        tpot_ps=np.array([_ps(slo.tpot) for slo in slos], np.int64),
         context_tokens=np.array(contexts, np.int64),
         e2e_ps=np.array(ends, np.int64) if any(slo.e2e is not None for slo in slos) else None,
         by_prompt=buckets if any(slo.ttft_by_prompt for slo in slos) else None,
     )
+
+
+def _ps(seconds: float) -> int:
+    """Return a deadline in whole ps; one of more than 53 days is as good as none."""
+    ps = seconds * 1e12
+    return NEVER_PS if ps >= NEVER_PS else round(ps)

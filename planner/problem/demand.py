@@ -36,6 +36,13 @@ from planner.problem.lengths import (
     ZipfLength,
     mean_output,
 )
+from planner.problem.prefixes import (
+    ConstantHits,
+    HistoryPrefixes,
+    PrefixLaw,
+    SharedPrefixes,
+    TracePrefixes,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +52,7 @@ if TYPE_CHECKING:
     from planner.scenario.arrivals import Arrivals, ClosedLoop, Replay, Sessions
     from planner.scenario.lengths import LengthForms, Lengths, Marginal
     from planner.scenario.slo import Slo
+    from planner.scenario.workload import Workload
 
 SAMPLE_SEED = 0
 """A client set gives always the same trace."""
@@ -168,6 +176,60 @@ def user_law(
         f" takes all the time that its deadlines allow ({slowest_s:.3g} s in the mean)"
     )
     return law, note
+
+
+def prefix_law(workload: Workload, arrivals: ArrivalLaw, folder: Path) -> PrefixLaw | None:
+    """Return what a workload's prompts begin with; None where nothing is said of it.
+
+    Args:
+        workload: The document.
+        arrivals: Its law of arrivals.
+        folder: Where files named by a relative path lie.
+
+    Raises:
+        InputError: It does not go together with the arrivals.
+    """
+    prefix = workload.prefix
+    if prefix is None:
+        return None
+    if workload.arrivals.closed_loop is not None:
+        raise InputError("a pool of users who wait is simulated without a cache; leave it out")
+    sessions = workload.arrivals.sessions is not None
+    if prefix.trace is not None:
+        return _trace_prefixes(workload, arrivals, folder / prefix.trace, folder)
+    if prefix.history is not None:
+        if not sessions:
+            raise InputError("only arrivals.sessions have a history; give system_prompt or popular")
+        return HistoryPrefixes()
+    if prefix.hit_rate is not None:
+        return ConstantHits(prefix.hit_rate)
+    if sessions:
+        raise InputError(
+            "prompts of arrivals.sessions begin with its own system_prompt; write"
+            " prefix: {history: true}"
+        )
+    popular = prefix.popular
+    system = round(prefix.system_prompt or 0)
+    if popular is None:
+        return SharedPrefixes(system, 0, 0, 0.0, 0.0)
+    return SharedPrefixes(system, popular.count, round(popular.tokens), popular.zipf, popular.share)
+
+
+def _trace_prefixes(
+    workload: Workload, arrivals: ArrivalLaw, file: Path, folder: Path
+) -> TracePrefixes:
+    replay, lengths = workload.arrivals.replay, workload.lengths.trace
+    named = (replay.file if replay is not None else None, lengths)
+    if not isinstance(arrivals, ReplayArrivals) or any(
+        name is None or folder / name != file for name in named
+    ):
+        raise InputError(
+            f"reuse depends on who comes after whom: give {file.name} as lengths.trace and as"
+            " arrivals.replay.file, too"
+        )
+    if arrivals.prefix is None:
+        raise InputError(f"{file}: names no blocks (hash_ids) of its prompts")
+    return TracePrefixes(arrivals.prefix.block_tokens)
 
 
 def arrival_law(

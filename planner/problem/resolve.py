@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
-from planner.problem.demand import arrival_law, length_law, session_laws, user_law
+from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
 from planner.problem.periods import make_calendar
+from planner.problem.prefixes import TracePrefixes
 from planner.problem.prices import PriceError, price_of
+from planner.units import LEAST_RPS, MOST_RPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
     from planner.problem.periods import Calendar
+    from planner.problem.prefixes import PrefixLaw
     from planner.scenario.aim import Objective
     from planner.scenario.lengths import Lengths
     from planner.scenario.load import LoadedScenario
@@ -46,6 +49,8 @@ class Demand:
     """What was assumed of its arrivals in reading them."""
     mean_rps: float = 0.0
     """Mean rate over all periods, where there are several."""
+    prefix: PrefixLaw | None = None
+    """What its prompts begin with, where a cache could find it."""
 
     @property
     def rate_rps(self) -> float:
@@ -148,16 +153,30 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     if not mistakes:
         _degrees(loaded, demands, mistakes)
         _lenders(loaded, demands, deferred, mistakes)
+        _block_sizes(loaded, given, mistakes)
+    if not mistakes:
+        mistakes += [
+            (loaded.at("workloads", i, "arrivals"), f"workloads.{i}.arrivals: {what}")
+            for i, demand in enumerate(given)
+            for what in _beyond_all_fleets(demand, "state another rate")
+        ]
     calendar = None
     if scenario.traffic is not None and not mistakes:
         try:
             calendar = _calendar(loaded, scenario.traffic, demands, deferred)
         except InputError as error:
             mistakes.append((loaded.at("traffic"), f"traffic: {error}"))
+    if calendar is not None:
+        demands = _planned_for(demands, calendar)
+        mistakes += [
+            (loaded.at("traffic"), f"traffic: {what}")
+            for demand in demands
+            for what in _beyond_all_fleets(demand, "mend its levels, peak_factor or growth")
+        ]
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
-        demands=demands if calendar is None else _planned_for(demands, calendar),
+        demands=demands,
         supplies=supplies,
         policies=scenario.policies,
         budget_usd_per_hour=scenario.limits.budget,
@@ -229,6 +248,15 @@ def _planned_for(demands: tuple[Demand, ...], calendar: Calendar) -> tuple[Deman
     )
 
 
+def _beyond_all_fleets(demand: Demand, mend: str) -> Iterator[str]:
+    """Refuse a rate that came out of the bounds in which one may be written."""
+    if not LEAST_RPS <= demand.rate_rps <= MOST_RPS:
+        yield (
+            f"{demand.id} is planned for {demand.rate_rps:.3g} req/s; a rate lies from"
+            f" {LEAST_RPS:g} to {MOST_RPS:,.0f} req/s, so {mend}"
+        )
+
+
 def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -> Iterator[Demand]:
     for i, workload in enumerate(loaded.scenario.workloads):
         at = ("workloads", i)
@@ -239,7 +267,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
         traffic = _laws(loaded, catalogue, i, llm, mistakes)
         if traffic is None:
             continue
-        arrivals, lengths, notes = traffic
+        arrivals, lengths, notes, prefix = traffic
         if llm is None:
             continue
         precisions = workload.precisions or _own_precision(llm)
@@ -278,6 +306,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             slo=workload.slo,
             lengths=lengths,
             notes=tuple(f"{workload.id}: {note}" for note in notes),
+            prefix=prefix,
         )
 
 
@@ -289,8 +318,8 @@ def _file_of(lengths: Lengths | None) -> tuple[str, ...]:
 
 def _laws(
     loaded: LoadedScenario, catalogue: Catalogue, i: int, llm: Llm | None, mistakes: Mistakes
-) -> tuple[ArrivalLaw, LengthLaw, tuple[str, ...]] | None:
-    """Read arrivals and lengths of a workload; None, and a mistake, where they cannot be read."""
+) -> tuple[ArrivalLaw, LengthLaw, tuple[str, ...], PrefixLaw | None] | None:
+    """Read what a workload asks for; None, and a mistake, where it cannot be read."""
     workload = loaded.scenario.workloads[i]
     context = llm.max_context if llm is not None else None
     what = "lengths"
@@ -298,6 +327,8 @@ def _laws(
         lengths: LengthLaw = length_law(workload.lengths, loaded.folder, catalogue, context)
         what = "arrivals"
         arrivals, notes = arrival_law(workload.arrivals, workload.lengths, loaded.folder)
+        what = "prefix"
+        prefix = prefix_law(workload, arrivals, loaded.folder)
     except InputError as error:
         path = (what, *_file_of(workload.lengths if what == "lengths" else None))
         mistakes.append(
@@ -310,7 +341,7 @@ def _laws(
         loop = workload.arrivals.closed_loop
         arrivals, note = user_law(loop, lengths, workload.slo, context)
         notes = (*notes, note)
-    return arrivals, lengths, notes
+    return arrivals, lengths, notes, prefix
 
 
 def _own_precision(llm: Llm) -> tuple[str, ...]:
@@ -338,6 +369,22 @@ def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) 
             mistakes.append((at, f"accelerators.{i}.price_from: {error}"))
             continue
         yield Supply(accelerator, offer.stock, price, source, term)
+
+
+def _block_sizes(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes) -> None:
+    """Refuse traces of one model whose named blocks differ in size: a pool has blocks of one."""
+    first: dict[str, tuple[str, int]] = {}
+    for i, demand in enumerate(demands):
+        if not isinstance(demand.prefix, TracePrefixes):
+            continue
+        size = demand.prefix.block_tokens
+        other, theirs = first.setdefault(demand.model, (demand.id, size))
+        if size != theirs:
+            what = (
+                f"workloads.{i}.prefix.trace: names blocks of {size} tokens, and that of {other}"
+                f" blocks of {theirs}; a replica has blocks of one size: plan them apart"
+            )
+            mistakes.append((loaded.at("workloads", i, "prefix", "trace"), what))
 
 
 def _degrees(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes) -> None:

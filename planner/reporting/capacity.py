@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.reporting.format import count, rate, share, usd
 from planner.reporting.layout import grid, heading, lines, plain
+from planner.reporting.tables import hits
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,6 +33,12 @@ def capacity_table(found: TemplateCapacity) -> tuple[RenderableType, ...]:
         f"{usd(found.usd_per_hour)} per hour; {usd(found.usd_per_thousand_compliant)} per thousand"
         " compliant requests at the capacity",
     ]
+    if (cold := found.capacity_without_prefix_cache_rps) is not None:
+        kept = ", ".join(map(hits, found.prefix_hits))
+        facts.append(
+            f"prefixes kept in blocks of {found.prefix_block_tokens} tokens: {kept}; at a hit rate"
+            f" of 0 the capacity is {rate(cold.value)} ({_number(cold.low)}–{_number(cold.high)})"
+        )
     if not found.precise:
         facts.append(f"wider than the ±{share(found.wanted_precision, 2)} that were wanted")
     if found.matching > 1:

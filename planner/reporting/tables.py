@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Interval,
         OneLess,
         Pool,
+        PrefixHits,
         Rejected,
         WorkloadResult,
     )
@@ -120,10 +121,32 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
     )
     if pool.admission_limit_rps is not None:
         policy += f", admits {rate(pool.admission_limit_rps)}"
+    if pool.prefix_hits:
+        policy += f"\nprefixes kept: {', '.join(map(hits, pool.prefix_hits))}"
     busy = NONE if pool.busy_share is None else f"{100 * pool.busy_share:.0f} %"
     what = f"{built}, {pool.model} {pool.precision}\n{policy}\npool {pool.id}"
     capacity = rate(pool.replicas * pool.capacity_rps.value)
     return (what, rate(pool.offered_rps), capacity, busy)
+
+
+def hits(found: PrefixHits) -> str:
+    """Say what of a workload's prompts is found, and whether that was simulated or assumed."""
+    return f"{share(found.hit_rate)} of {found.workload} found ({found.source})"
+
+
+def _without_cache(plan: FleetPlan) -> Iterator[RenderableType]:
+    cold = plan.evidence.without_prefix_cache
+    if cold is None:
+        return
+    grows = "; its backlog grows without end" if cold.unstable else ""
+    attained = ", ".join(f"{name} {interval(x)}" for name, x in cold.attainment.items())
+    planned = (
+        f"none planned: {cold.reason}"
+        if cold.usd_per_hour is None
+        else f"planned so: {' + '.join(cold.pools)}, {usd(cold.usd_per_hour)} per hour"
+    )
+    yield heading("At a prefix hit rate of 0 (every prompt computed whole)")
+    yield lines((f"this fleet: {attained}{grows}", planned))
 
 
 def _how_sure(plan: FleetPlan) -> str:
@@ -218,6 +241,7 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
             ],
         )
     yield from _by_scenario(plan)
+    yield from _without_cache(plan)
     yield from _over_time(plan)
     yield from _work_that_waits(plan)
     if plan.evidence.one_less:

@@ -7,17 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from planner.spec import Spec, mistake
-from planner.units import Fraction, RequestsPerSecond, Seconds, Tokens
+from planner.units import LEAST_RPS, MOST_RPS, Fraction, RequestsPerSecond, Seconds, Tokens
 
-Rate = Annotated[RequestsPerSecond, Field(ge=1e-6, le=1e9)]
-"""From one request in eleven days to a thousand million a second."""
 Cv = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
 
 
 class Renewal(Spec):
     """Independent gaps of one distribution."""
 
-    rate: Rate
+    rate: RequestsPerSecond
     """Mean rate."""
     cv: Cv
     """Coefficient of variation of the gaps: 1 is as even as Poisson, more is burstier, 0 a
@@ -27,7 +25,7 @@ class Renewal(Spec):
 class Bursts(Spec):
     """Poisson arrivals whose rate switches between bursts and quiet (an MMPP of two states)."""
 
-    rate: Rate
+    rate: RequestsPerSecond
     """Mean rate, over bursts and quiet."""
     burst: Seconds
     """Mean length of a burst; lengths are exponential."""
@@ -63,7 +61,7 @@ class Replay(Spec):
 
     file: str
     """CSV, JSONL (either with ``.gz``), Parquet, or the ``.tar.gz`` of a ServeGen client set."""
-    rate: Rate | None = None
+    rate: RequestsPerSecond | None = None
     """Mean rate; the trace's own where left out."""
     scale: Literal["thin", "squeeze"] = "thin"
     """How another rate is made: by thinning at random and by laying shifted copies over each
@@ -84,6 +82,14 @@ class Users(Spec):
     """Share of them who are active at the time that is planned for."""
     requests_per_hour: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
     """Requests of an active user in an hour."""
+
+    @model_validator(mode="after")
+    def _a_rate_that_can_be_planned(self) -> Users:
+        if not LEAST_RPS <= self.rate_rps <= MOST_RPS:
+            raise mistake(
+                f"{self.formula}; a rate lies from {LEAST_RPS:g} to {MOST_RPS:,.0f} req/s", "count"
+            )
+        return self
 
     @property
     def rate_rps(self) -> float:
@@ -152,7 +158,7 @@ _FORMS = (
 class Arrivals(Spec):
     """When requests come. Exactly one form is given."""
 
-    poisson: Rate | None = None
+    poisson: RequestsPerSecond | None = None
     """Independent arrivals at this mean rate: the offered load, served or not."""
     gamma: Renewal | None = None
     """Independent gaps of a gamma distribution."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from planner.spec import Spec, mistake
 from planner.units import Tokens
 
-Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError, nearest
 from planner.source import MAX_DEPTH, Source, parse_yaml
+from planner.units import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planner.errors import Where
     from planner.source import Loc
+
+LONGEST: Final = 120
+"""Longest path that a message repeats in full."""
 
 
 def apply_overrides(source: Source, settings: Sequence[str]) -> Source:
@@ -28,9 +32,9 @@ def apply_overrides(source: Source, settings: Sequence[str]) -> Source:
     places: dict[Loc, Where | str] = dict(source.places)
     for setting in settings:
         path, equals, text = setting.partition("=")
-        origin = f"--set {path}"
+        origin = f"--set {_short(path)}"
         if not equals or not path:
-            raise InputError(f"--set {setting}: write it as path=value")
+            raise InputError(f"--set {_short(setting)}: write it as path=value")
         value = parse_yaml(text, origin)
         if value.problems:
             raise InputError(f"{origin}: {value.problems[0][1]}")
@@ -39,6 +43,11 @@ def apply_overrides(source: Source, settings: Sequence[str]) -> Source:
             del places[old]
         places[loc] = origin
     return Source(source.name, data, places, source.problems)
+
+
+def _short(text: str) -> str:
+    """Cut what is too long for a message."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def _set(data: object, steps: list[str], value: object, origin: str) -> Loc:
@@ -69,8 +78,8 @@ def _key(here: object, steps: list[str], origin: str) -> tuple[str | int, int]:
             name = ".".join(steps[:taken])
             if name in ids:
                 return ids.index(name), taken
-        if step.isdecimal() and int(step) < len(here):
+        if step.isdecimal() and float(step) < len(here):
             return int(step), 1
         known = [str(i) for i in ids if i is not None] or [str(i) for i in range(len(here))]
-        raise InputError(f"{origin}: no item {step!r}; {nearest(step, known)}")
-    raise InputError(f"{origin}: nothing is below {step!r} here; shorten the path")
+        raise InputError(f"{origin}: no item {shown(step)}; {nearest(step[:80], known)}")
+    raise InputError(f"{origin}: nothing is below {shown(step)} here; shorten the path")

@@ -12,6 +12,7 @@ from planner.units import Share
 MOST_CHOICES: Final = 32
 """Values of one list: every combination of the lists is a template to look at."""
 
+Routing = Literal["round_robin", "least_outstanding", "prefix_affinity"]
 Degree = Annotated[int, Field(ge=1, le=1024)]
 BatchedTokens = Annotated[int, Field(ge=16, le=131_072)]
 Sequences = Annotated[int, Field(ge=1, le=8192)]
@@ -41,8 +42,17 @@ class Policies(Spec):
     )
     """Requests that may run at once in a replica."""
 
-    router: Literal["round_robin", "least_outstanding"] = "least_outstanding"
-    """How requests are spread over the replicas of a pool."""
+    router: Routing = "least_outstanding"
+    """How requests are spread over the replicas of a pool. ``prefix_affinity``: to the one that
+    keeps the longest part of the prompt, else as ``least_outstanding``."""
+
+    affinity_slack: Annotated[int, Field(ge=0, le=100_000)] = 8
+    """For ``prefix_affinity``: a replica with more requests than this above the fewest on any is
+    passed over, however much it keeps."""
+
+    prefix_caching: bool = True
+    """Whether replicas keep the KV of prompts for later ones that begin alike; simulated for
+    workloads with a ``prefix``."""
 
     sharing: Literal["search", "shared", "segregated"] = "search"
     """Whether workloads of one model share replicas: let the planner choose, or fix it."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from planner.spec import Spec, mistake
-from planner.units import UsdPerHour
+from planner.units import LEAST_USD_PER_HOUR, UnitPrice, UsdPerHour
 
 
 class PriceChoice(Spec):
@@ -30,7 +30,7 @@ class AcceleratorOffer(Spec):
     stock: Annotated[int, Field(gt=0, le=10_000_000)] | None = None
     """How many accelerators can be had; no limit where left out."""
 
-    price: Annotated[UsdPerHour, Field(gt=0)] | None = None
+    price: UnitPrice | None = None
     """Price of one accelerator, such as ``2.49 USD/h``."""
 
     price_from: PriceChoice | None = None
@@ -57,3 +57,10 @@ class Limits(Spec):
 
     budget: UsdPerHour | None = Field(default=None)
     """Most that the fleet may cost."""
+
+    @field_validator("budget")
+    @classmethod
+    def _pays_for_something(cls, value: float | None) -> float | None:
+        if value is not None and 0 < value < LEAST_USD_PER_HOUR:
+            raise ValueError(f"must be at least {LEAST_USD_PER_HOUR:g} USD/h, the least price")
+        return value

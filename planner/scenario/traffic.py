@@ -103,7 +103,8 @@ class Traffic(Spec):
         if self.plan_for in ("peak", "mean"):
             return self
         quantile = self.plan_for.removeprefix("p")
-        if not self.plan_for.startswith("p") or not quantile.replace(".", "", 1).isdigit():
+        digits = quantile.replace(".", "", 1)
+        if not self.plan_for.startswith("p") or not (digits.isascii() and digits.isdigit()):
             raise mistake(f"{self.plan_for!r}: expected peak, mean or such as p95", "plan_for")
         if not 0 < float(quantile) < 100:
             raise mistake("a quantile lies between p0 and p100", "plan_for")

@@ -7,6 +7,7 @@ from pydantic import Field
 from planner.ids import Slug
 from planner.scenario.arrivals import Arrivals
 from planner.scenario.lengths import Lengths
+from planner.scenario.prefix import Prefix
 from planner.scenario.slo import Slo
 from planner.spec import Spec
 from planner.units import Seconds
@@ -29,6 +30,10 @@ class Workload(Spec):
 
     lengths: Lengths
     """Prompt and output lengths."""
+
+    prefix: Prefix | None = None
+    """What prompts begin with, where a cache could find it; without it every prompt is computed
+    whole."""
 
     slo: Slo
     """Both deadlines, and the share of requests that must meet them."""

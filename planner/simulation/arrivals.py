@@ -26,14 +26,14 @@ from planner.problem.arrivals import (
 from planner.problem.lengths import LengthMarginal
 from planner.simulation.lengths import draw_turns
 from planner.simulation.marginals import quantile
-from planner.simulation.prefixes import replayed, session_blocks
+from planner.simulation.prefixes import of_sessions, of_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from planner.measurements.request_trace import PrefixBlocks
+    from planner.simulation.prefixes import Prefixes
     from planner.simulation.sessions import Turns
 
     Floats = NDArray[np.float64]
@@ -41,8 +41,15 @@ if TYPE_CHECKING:
 FEWEST_CYCLES: Final = 4
 MOST_CYCLES: Final = 4096
 """Bursts laid out before they repeat."""
-BLOCK_TOKENS: Final = 16
-"""Tokens of a named block of a session's prompt: the engine's usual block."""
+MOST_COPIES: Final = 1024
+"""Copies of a trace laid over each other. So many are evened out nearly to a Poisson process; at
+a higher rate the same ones go by faster."""
+SPARSEST: Final = 0.01
+"""Share of a trace below which its requests are drawn one by one, not marked in all of it."""
+LEAST_SHARE: Final = 1e-12
+"""Of a trace; at less, requests do not meet, and no clock holds the time between them."""
+STEADIEST: Final = 1e-6
+"""A coefficient of variation of gaps below which they are all alike."""
 NODES: Final = 2048
 """Points at which a quantile function without a closed form is tabulated."""
 
@@ -53,7 +60,7 @@ class Arrived:
 
     time_s: Floats
     lengths: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
-    prefix: PrefixBlocks | None = None
+    prefix: Prefixes | None = None
     """Names of the prompts' blocks, where they were asked for and the stream has them."""
 
 
@@ -64,7 +71,7 @@ class GapStream:
     law: PoissonArrivals | RenewalArrivals
     score: Floats
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
         """Return the arrivals at a rate; they have no prefixes."""
         gap = self.score
         if isinstance(self.law, RenewalArrivals):
@@ -84,7 +91,7 @@ class BurstStream:
     operational: Floats
     """Integral of the relative intensity up to those times, in seconds; its mean slope is 1."""
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
         """Return the arrivals at a mean rate; bursts last as long at any rate. No prefixes."""
         when = np.cumsum(self.score) / rate_rps
         lap = np.floor(when / self.operational[-1])
@@ -101,47 +108,81 @@ class ReplayStream:
     n: int
     entropy: tuple[int, ...]
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
-        """Return the first ``n`` arrivals at a rate, with ``prefixes`` if they are asked for."""
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
+        """Return the first ``n`` arrivals at a rate; with names of the trace's blocks if asked.
+
+        Raises:
+            ValueError: The trace's blocks are not of ``block_tokens`` tokens.
+        """
         law = self.law
         if law.squeeze:
             pace = law.trace_rps / rate_rps
             laps = math.ceil(self.n / law.time_s.size)
             time_s, index = self._copy(0, laps)
-            return self._first([time_s * pace], [index], prefixes=prefixes)
+            return self._first([time_s * pace], [index], block_tokens)
         copies = rate_rps / law.trace_rps
+        if copies < SPARSEST:
+            return self._first(*self._few(copies), block_tokens)
+        pace = min(MOST_COPIES / copies, 1.0)
+        copies = min(copies, float(MOST_COPIES))
+        window_s = 2 * self.n / (copies * law.trace_rps)
+        times, indices = self._laid_over(copies, window_s)
+        if sum(time_s.size for time_s in times) < self.n:
+            times, indices = self._laid_over(copies, math.inf)
+        return self._first([time_s * pace for time_s in times], indices, block_tokens)
+
+    def _laid_over(
+        self, copies: float, window_s: float
+    ) -> tuple[list[Floats], list[NDArray[np.int64]]]:
+        """Return times and rows of each copy up to the end of a window; the last is thinned."""
         whole = math.floor(copies)
-        laps = math.ceil(self.n / (rate_rps * law.span_s)) + 1
+        laps = math.ceil(self.n / (copies * self.law.trace_rps * self.law.span_s)) + 1
         times, indices = [], []
         for copy in range(whole + (copies > whole)):
             time_s, index = self._copy(copy, laps)
+            kept = time_s <= window_s
             if copy == whole:
                 mark = np.random.default_rng([*self.entropy, copy, 1]).random(time_s.size)
-                kept = np.flatnonzero(mark < copies - whole)
-                time_s, index = time_s[kept], index[kept]
-            times.append(time_s)
-            indices.append(index)
-        return self._first(times, indices, prefixes=prefixes)
+                kept &= mark < copies - whole
+            times.append(time_s[kept])
+            indices.append(index[kept])
+        return times, indices
+
+    def _few(self, share: float) -> tuple[list[Floats], list[NDArray[np.int64]]]:
+        """Return times and rows of a small share of the trace: drawn by how many are left out."""
+        size, span_s = self.law.time_s.size, self.law.span_s
+        lap_s, index = self._lap(0)
+        skips = np.random.default_rng([*self.entropy, 0, 1]).geometric(
+            max(share, LEAST_SHARE), self.n
+        )
+        place = np.cumsum(skips) - 1
+        lap, row = place // size, place % size
+        return [lap_s[row] + lap * span_s], [index[row] + lap * size]
 
     def _copy(self, copy: int, laps: int) -> tuple[Floats, NDArray[np.int64]]:
         """Return times and rows of the trace, begun anywhere and gone through ``laps`` times.
 
         Rows count on from lap to lap: row modulo size is the trace's, row over size the lap.
         """
-        law, size = self.law, self.law.time_s.size
+        lap_s, index = self._lap(copy)
+        lap = np.arange(laps)[:, None]
+        times = (lap_s + lap * self.law.span_s).ravel()
+        return times, (index + lap * self.law.time_s.size).ravel()
+
+    def _lap(self, copy: int) -> tuple[Floats, NDArray[np.int64]]:
+        """Return times and rows of the trace, gone through once from anywhere on."""
+        law = self.law
         shift = np.random.default_rng([*self.entropy, copy, 0]).random() * law.span_s
         start = int(np.searchsorted(law.time_s, shift))
-        index = np.roll(np.arange(size), -start)
-        lap_s = np.where(index >= start, law.time_s[index], law.time_s[index] + law.span_s) - shift
-        lap = np.arange(laps)[:, None]
-        return (lap_s + lap * law.span_s).ravel(), (index + lap * size).ravel()
+        index = np.roll(np.arange(law.time_s.size), -start)
+        time_s = np.where(index >= start, law.time_s[index], law.time_s[index] + law.span_s)
+        return time_s - shift, index
 
     def _first(
         self,
         times: Sequence[Floats],
         indices: Sequence[NDArray[np.int64]],
-        *,
-        prefixes: bool,
+        block_tokens: int | None,
     ) -> Arrived:
         time_s, index = np.concatenate(times), np.concatenate(indices)
         copy = np.repeat(np.arange(len(times)), [t.size for t in times])
@@ -153,9 +194,11 @@ class ReplayStream:
         row = index % size
         if self.law.lengths is None:
             return Arrived(time_s)
-        blocks = None
-        if prefixes and self.law.prefix is not None:
-            blocks = replayed(self.law.prefix, row, index // size * len(times) + copy)
+        names, blocks = self.law.prefix, None
+        if block_tokens is not None and names is not None:
+            if names.block_tokens != block_tokens:
+                raise ValueError(f"the trace names blocks of {names.block_tokens} tokens")
+            blocks = of_trace(names, row, index // size * len(times) + copy)
         prompt, output = self.law.lengths
         return Arrived(time_s, (prompt[row], output[row]), blocks)
 
@@ -172,8 +215,11 @@ class SessionStream:
     offset_s: Floats
     """From the beginning of its session to each turn."""
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
-        """Return the first ``n`` arrivals at a rate of turns, once sessions are under way."""
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
+        """Return the first ``n`` arrivals at a rate of turns, once sessions are under way.
+
+        With names of prompts' blocks of ``block_tokens`` tokens, if that is asked for.
+        """
         per_session = self.turns.session.size / self.score.size
         begin_s = np.cumsum(self.score) / (rate_rps / per_session)
         time_s = begin_s[self.turns.session] + self.offset_s
@@ -182,14 +228,16 @@ class SessionStream:
         inside = (time_s[order] >= under_way) & (time_s[order] <= begin_s[-1])
         order = order[inside][: self.n]
         blocks = None
-        if prefixes:
-            blocks = session_blocks(
-                self.turns.session[order],
-                self.turns.prompt[order],
-                self.turns.whole[order],
-                self.law.lengths.system_tokens,
-                BLOCK_TOKENS,
+        if block_tokens is not None:
+            turns, rows = self.turns, np.sort(order)
+            _, session = np.unique(turns.session[rows], return_inverse=True)
+            system = self.law.lengths.system_tokens
+            names = of_sessions(
+                session, turns.prompt[rows], turns.whole[rows], system, block_tokens
             )
+            place = np.empty(turns.session.size, np.int64)
+            place[rows] = np.arange(rows.size)
+            blocks = names.of(place[order])
         lengths = self.turns.prompt[order], self.turns.output[order]
         return Arrived(time_s[order] - under_way, lengths, blocks)
 
@@ -202,7 +250,7 @@ class UserStream:
     score: Floats
     """Of the times to think after each request."""
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Arrived:
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
         """Refuse: there are no arrivals without a pool.
 
         Raises:
@@ -293,7 +341,7 @@ def renewal_gaps(family: str, cv: float, score: Floats) -> Floats:
 
     Both have the same probability of being exceeded: the longest score becomes the longest gap.
     """
-    if cv == 0:
+    if cv < STEADIEST:
         return np.ones_like(score)
     if family == "weibull":
         gap = score ** (1 / weibull_shape(cv))
@@ -305,11 +353,14 @@ def renewal_gaps(family: str, cv: float, score: Floats) -> Floats:
 
 
 def weibull_shape(cv: float) -> float:
-    """Return the shape of the Weibull distribution with a coefficient of variation."""
+    """Return the shape of the Weibull distribution with a coefficient of variation.
+
+    From ``STEADIEST`` on; there the shape is about pi / (sqrt(6) cv).
+    """
 
     def excess(log_shape: float) -> float:
         inverse = math.exp(-log_shape)
         spread = float(gammaln(1 + 2 * inverse) - 2 * gammaln(1 + inverse))
         return spread - math.log1p(cv * cv)
 
-    return math.exp(brentq(excess, math.log(0.05), math.log(200)))
+    return math.exp(brentq(excess, math.log(0.05), math.log(2 / STEADIEST)))

@@ -6,25 +6,27 @@ differences are paired and no candidate is judged on an easier draw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from planner.problem.arrivals import PoissonArrivals
+from planner.problem.prefixes import ConstantHits, HistoryPrefixes, SharedPrefixes, TracePrefixes
 from planner.simulation.arrivals import UserStream, make_stream
 from planner.simulation.lengths import draw_lengths
-from planner.simulation.prefixes import join, take
+from planner.simulation.prefixes import choose_texts, constant_hits, merged, of_shared
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from planner.measurements.request_trace import PrefixBlocks
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
+    from planner.problem.prefixes import PrefixLaw
     from planner.simulation.arrivals import Stream
+    from planner.simulation.prefixes import Prefixes
 
-_GAPS, _CLASSES, _LENGTHS, _STREAMS = 0, 1, 2, 3
+_GAPS, _CLASSES, _LENGTHS, _STREAMS, _TEXTS = 0, 1, 2, 3, 4
 
 HORIZON_S: Final = 4.0e6
 """Longest simulated span, in seconds (46 days); integer picoseconds hold 106 days."""
@@ -38,8 +40,19 @@ class Traffic:
     workload: NDArray[np.int32]
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
-    prefix: PrefixBlocks | None = None
-    """Names of the prompts' blocks, where they were asked for and a stream has them."""
+    prefix: Prefixes | None = None
+    """Names of the prompts' blocks, where they were asked for and a workload has them."""
+    cached: NDArray[np.int32] | None = None
+    """Prompt tokens that are found by assumption, where it was asked for and one is made."""
+
+    def most_found(self) -> NDArray[np.int64]:
+        """Return the most tokens of each prompt that a cache could ever find."""
+        most = np.zeros(self.prompt.size, np.int64)
+        if self.prefix is not None:
+            most = self.prefix.count * np.int64(self.prefix.block_tokens)
+        if self.cached is not None:
+            most = np.maximum(most, self.cached)
+        return np.asarray(np.minimum(most, self.prompt - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +71,17 @@ class Draw:
     streams: tuple[tuple[int, float, Stream], ...] = ()
     """Workload, its share of the rate, and its stream; none where all arrive as one Poisson
     process."""
+    prefixes: tuple[PrefixLaw | None, ...] = ()
+    """Of each workload; empty if none has any."""
+    text: NDArray[np.int32] | None = None
+    """Which of several texts each prompt begins with, -1 for none; where there are any."""
 
     @property
     def closed(self) -> bool:
         """Whether some requests wait for the answer to the one before."""
         return any(isinstance(stream, UserStream) for _, _, stream in self.streams)
 
-    def at(self, rate_rps: float, *, prefixes: bool = False) -> Traffic:
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Traffic:
         """Return the requests at a total rate in requests per second.
 
         A draw of streams may give fewer requests than it has: it ends where its first stream
@@ -72,14 +89,37 @@ class Draw:
 
         Args:
             rate_rps: All workloads together.
-            prefixes: Name the blocks of prompts too, for an engine that keeps prefixes.
+            block_tokens: Say what of prompts can be found in blocks of this size, for an engine
+                that keeps prefixes.
 
         Raises:
-            ValueError: It is closed: users wait for answers that only a pool gives.
+            ValueError: A trace names blocks of another size, or the draw is closed: users wait
+                for answers that only a pool gives.
         """
-        if not self.streams:
-            return Traffic(self.arrival_ps(rate_rps), self.workload, self.prompt, self.output)
-        return self._merged(rate_rps, prefixes=prefixes)
+        if self.streams:
+            return self._merged(rate_rps, block_tokens)
+        traffic = Traffic(self.arrival_ps(rate_rps), self.workload, self.prompt, self.output)
+        return self._with_prefixes(traffic, self.text, [], block_tokens)
+
+    def _with_prefixes(
+        self,
+        traffic: Traffic,
+        text: NDArray[np.int32] | None,
+        named: list[tuple[NDArray[np.int64], Prefixes]],
+        block_tokens: int | None,
+    ) -> Traffic:
+        """Say what of prompts can be found: what streams named, shared texts, what is assumed."""
+        if block_tokens is None or not any(self.prefixes):
+            return traffic
+        prompt, cached = traffic.prompt, None
+        for w, law in enumerate(self.prefixes):
+            mine = np.flatnonzero(traffic.workload == w)
+            if isinstance(law, SharedPrefixes) and text is not None:
+                named.append((mine, of_shared(law, text[mine], prompt[mine], block_tokens)))
+            elif isinstance(law, ConstantHits) and law.rate > 0:
+                cached = np.zeros(prompt.size, np.int32) if cached is None else cached
+                cached[mine] = constant_hits(law.rate, prompt[mine], block_tokens)
+        return replace(traffic, prefix=merged(named, prompt.size), cached=cached)
 
     def arrival_ps(self, rate_rps: float) -> NDArray[np.int64]:
         """Return arrival times in ps of a draw without streams, at a total rate.
@@ -95,32 +135,43 @@ class Draw:
         gap_s = np.minimum(self.gap / rate_rps, HORIZON_S / self.gap.size)
         return np.cumsum(np.rint(gap_s * 1e12).astype(np.int64))
 
-    def _merged(self, rate_rps: float, *, prefixes: bool) -> Traffic:
+    def _merged(self, rate_rps: float, block_tokens: int | None) -> Traffic:
         parts, blocks = [], []
         for w, share, stream in self.streams:
-            arrived = stream.at(rate_rps * share, prefixes=prefixes)
+            own = self._names_itself(w)
+            arrived = stream.at(rate_rps * share, block_tokens=block_tokens if own else None)
             if arrived.time_s.size == 0:
                 continue
             mine = np.flatnonzero(self.workload == w)[: arrived.time_s.size]
             prompt, output = arrived.lengths or (self.prompt[mine], self.output[mine])
-            parts.append((arrived.time_s, np.full(mine.size, w, np.int32), prompt, output))
+            text = np.full(mine.size, -1, np.int32) if self.text is None else self.text[mine]
+            parts.append((arrived.time_s, np.full(mine.size, w, np.int32), prompt, output, text))
             blocks.append(arrived.prefix)
-        time_s, workload, prompt, output = (
-            np.concatenate([part[column] for part in parts]) for column in range(4)
+        time_s, workload, prompt, output, text = (
+            np.concatenate([part[column] for part in parts]) for column in range(5)
         )
-        prefix = join(blocks, [part[0].size for part in parts])
         if len(parts) > 1:
             order = np.argsort(time_s, kind="stable")
             together = np.searchsorted(time_s[order], min(part[0][-1] for part in parts), "right")
             order = order[: int(together)]
-            time_s, workload, prompt, output = (
-                a[order] for a in (time_s, workload, prompt, output)
+            time_s, workload, prompt, output, text = (
+                a[order] for a in (time_s, workload, prompt, output, text)
             )
-            prefix = take(prefix, order) if prefix is not None else None
+        named = []
+        for part, prefix in zip(parts, blocks, strict=True):
+            if prefix is not None:  # times of a stream ascend: its first requests are those left
+                rows = np.flatnonzero(workload == part[1][0])
+                named.append((rows, prefix.of(np.arange(rows.size))))
         if time_s[-1] > HORIZON_S:
             time_s = time_s * (HORIZON_S / time_s[-1])
         arrival_ps = np.rint(time_s * 1e12).astype(np.int64)
-        return Traffic(arrival_ps, workload, prompt, output, prefix)
+        traffic = Traffic(arrival_ps, workload, prompt, output)
+        return self._with_prefixes(traffic, text, named, block_tokens)
+
+    def _names_itself(self, w: int) -> bool:
+        """Tell whether a workload's stream knows what its prompts begin with."""
+        law = self.prefixes[w] if self.prefixes else None
+        return isinstance(law, TracePrefixes | HistoryPrefixes)
 
 
 MOST_KEPT: Final = 8_000_000
@@ -146,6 +197,7 @@ class Draws:
         laws: Length law of each workload, in the order of the problem.
         seed: Same seed, same draws.
         arrivals: Arrival law of each workload; Poisson where left out.
+        prefixes: What each workload's prompts begin with; nothing known where left out.
     """
 
     def __init__(
@@ -153,10 +205,12 @@ class Draws:
         laws: tuple[LengthLaw, ...],
         seed: int,
         arrivals: tuple[ArrivalLaw, ...] | None = None,
+        prefixes: tuple[PrefixLaw | None, ...] | None = None,
     ) -> None:
         self.laws = laws
         self.seed = seed
         self.arrivals = arrivals or tuple(PoissonArrivals(1.0) for _ in laws)
+        self.prefixes = prefixes or ()
         self._kept: dict[tuple[tuple[float, ...], int, int, int], Draw] = {}
 
     def get(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> Draw:
@@ -202,7 +256,23 @@ class Draws:
                 prompt[mine], output[mine] = draw_lengths(law, mine.size, rng)
         for array in (gap, workload, prompt, output):
             array.flags.writeable = False
-        return Draw(gap, workload, prompt, output, self._streams(mix, workload, entropy))
+        streams = self._streams(mix, workload, entropy)
+        text = self._texts(workload, entropy)
+        return Draw(gap, workload, prompt, output, streams, self.prefixes, text)
+
+    def _texts(
+        self, workload: NDArray[np.int32], entropy: tuple[int, ...]
+    ) -> NDArray[np.int32] | None:
+        """Choose the texts that prompts begin with, where there are any to choose from."""
+        if not any(isinstance(law, SharedPrefixes) for law in self.prefixes):
+            return None
+        text = np.full(workload.size, -1, np.int32)
+        for w, law in enumerate(self.prefixes):
+            if isinstance(law, SharedPrefixes):
+                mine = np.flatnonzero(workload == w)
+                rng = np.random.default_rng([*entropy, _TEXTS, w])
+                text[mine] = choose_texts(law, mine.size, rng)
+        return text
 
     def _streams(
         self, mix: tuple[float, ...], workload: NDArray[np.int32], entropy: tuple[int, ...]

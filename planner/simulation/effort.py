@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.kernels import COMPILED
 
@@ -23,6 +23,10 @@ class RunSize:
         """Return runs twice as long."""
         return RunSize(2 * self.requests, self.replications, 2 * self.per_replica)
 
+    def halved(self) -> RunSize:
+        """Return runs half as long."""
+        return RunSize(self.requests // 2, self.replications, self.per_replica // 2)
+
 
 @dataclass(frozen=True, slots=True)
 class Effort:
@@ -40,6 +44,19 @@ class Effort:
     """One run near the capacity of a single template, where that is the question."""
     capacity_replications: int
     """Replications of that search at most; fewer if the interval is narrow enough."""
+
+    def halved(self) -> Effort:
+        """Return runs half as long; where a verdict needs longer ones they still double.
+
+        For requests that cost several times as much: those of pools that keep prefixes.
+        """
+        return replace(
+            self,
+            screen_requests=self.screen_requests // 2,
+            search=self.search.halved(),
+            verify=self.verify.halved(),
+            capacity_requests=self.capacity_requests // 2,
+        )
 
 
 COMPILED_EFFORT = Effort(

@@ -17,7 +17,7 @@ from planner.kernels.engine import FATES, Traffic, simulate_fleet
 from planner.kernels.engine.records import NEVER
 from planner.kernels.stepwise import StepLimitError
 from planner.simulation.engine_case_format import CASES
-from planner.source import MAX_BYTES, Source, dotted
+from planner.source import MAX_BYTES, Source, dotted, whole
 from planner.spec import validate
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def _kind(value: object) -> str:
     """Name a JSON value without repeating it at length."""
     if isinstance(value, str):
         return repr(value if len(value) <= 40 else value[:40] + "...")
-    names = {dict: "an object", list: "a list", type(None): "nothing"}
-    return names.get(type(value), f"a {type(value).__name__}")
+    names = {dict: "an object", list: "a list", type(None): "nothing", bool: "true or false"}
+    return names.get(type(value), "a number")
 
 
 def _read_json(path: Path) -> object:
@@ -95,7 +95,10 @@ def _read_json(path: Path) -> object:
         raise InputError(f"{path}: is longer than {MAX_BYTES >> 20} MiB")
     try:
         return json.loads(
-            raw.decode("utf-8-sig"), object_pairs_hook=_no_repeats, parse_constant=_no_constant
+            raw.decode("utf-8-sig"),
+            object_pairs_hook=_no_repeats,
+            parse_constant=_no_constant,
+            parse_int=whole,
         )
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from error

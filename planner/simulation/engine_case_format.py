@@ -27,7 +27,8 @@ Count = Annotated[int, Field(strict=True, ge=1, le=10**9)]
 Length = Annotated[int, Field(strict=True, ge=1, le=MAX_TOKENS)]
 Whole = Annotated[int, Field(strict=True, ge=0, le=10**9)]
 Ticks = Annotated[int, Field(strict=True, ge=0, le=2**62)]
-Coefficient = Annotated[int, Field(strict=True, ge=-(2**62), le=2**62)]
+Coefficient = Ticks
+"""Of a step law: no work takes time away."""
 Replicas = Annotated[int, Field(strict=True, ge=1, le=MAX_ENGINES)]
 Word = Annotated[str, Field(max_length=256)]
 Name = Annotated[int, Field(strict=True, ge=-(2**62), le=2**62)] | Word

@@ -105,6 +105,19 @@ class FleetSample:
             found.append(attainment_interval(shares.tolist(), int(offered[list(group)].sum())))
         return tuple(found)
 
+    def hit_rates(self) -> tuple[float, ...]:
+        """Return the share of prompt tokens that each workload found; loads of pools weigh it."""
+        rates = []
+        for w in range(len(self.pools[0].load_rps)):
+            load = found = 0.0
+            for pool, runs in zip(self.pools, self.runs, strict=True):
+                prompt = sum(int(run.prompt_tokens[w]) for run in runs)
+                cached = sum(int(run.cached_tokens[w]) for run in runs)
+                found += pool.load_rps[w] * cached / prompt if prompt else 0.0
+                load += pool.load_rps[w]
+            rates.append(found / load if load else 0.0)
+        return tuple(rates)
+
     def unstable(self) -> tuple[bool, ...]:
         """Tell for each pool whether its backlog grows in most replications."""
         return tuple(2 * sum(run.unstable for run in pool) > len(pool) for pool in self.runs)

@@ -46,6 +46,8 @@ class CurvePoint:
     """By workload; 1 where none is offered."""
     unstable: bool
     """The backlog grows: the compliant rate is what the simulated span gave, no steady state."""
+    hit_rate: tuple[float, ...] = ()
+    """By workload: share of the prompt tokens that a replica held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,4 +125,5 @@ def _point(study: Study, setup: PoolSetup, load: NDArray[np.float64], requests: 
         compliant_rps=float((load * attained).sum()),
         attainment=tuple(np.where(load > 0, attained, 1.0).tolist()),
         unstable=sample.unstable()[0],
+        hit_rate=sample.hit_rates(),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.kernels import simulate_pool
+from planner.simulation.cached_pool import serve_with_cache
 from planner.simulation.stages import Parts, parts_of
 from planner.simulation.users import serve_users
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from planner.kernels import Law, Limits, Records, Router
     from planner.problem.deadlines import Deadlines
+    from planner.simulation.cached_pool import PrefixCache
     from planner.simulation.draw import Draw, Traffic
 
 WARM_UP: Final = 0.05
@@ -40,6 +42,8 @@ class PoolSetup:
     limits: Limits
     replicas: int
     router: Router
+    cache: PrefixCache | None = None
+    """None: every prompt is computed whole."""
 
     @property
     def simulated(self) -> int:
@@ -56,8 +60,8 @@ class Latencies:
     tpot_s: NDArray[np.float64]
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
-    parts: Parts
-    """Where the time went, ps."""
+    parts: Parts | None
+    """Where the time went, ps; None where prefixes were kept, as nobody keeps account there."""
     refused: NDArray[np.int64]
     """Counted requests that no replica could ever hold, by workload; shape ``(workloads,)``."""
 
@@ -73,7 +77,8 @@ class PoolRun:
     load / capacity - 1 in overload."""
     completed_rps: float
     """Requests that finish per second of the counted span, of all replicas of the pool."""
-    busy_share: float
+    busy_share: float | None
+    """None where prefixes were kept."""
     simulated: int
     """Requests, counted or not."""
     response_s: NDArray[np.float64] | None
@@ -81,6 +86,9 @@ class PoolRun:
     rejected ones are answered at once."""
     latencies: Latencies | None
     """Kept on request; they are most of a run's memory."""
+    prompt_tokens: NDArray[np.int64]
+    cached_tokens: NDArray[np.int64]
+    """Of the prompt tokens, those that a replica held when the request was first admitted."""
 
     @property
     def unstable(self) -> bool:
@@ -109,16 +117,64 @@ def counted_span(arrival_ps: NDArray[np.int64], finish_ps: NDArray[np.int64]) ->
     return slice(*(int(i) for i in np.searchsorted(arrival_ps, (first, last))))
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of the requests of a run; arrays of shape ``(n,)``, ps, -1 where rejected."""
+
+    first_scheduled_ps: NDArray[np.int64]
+    first_token_ps: NDArray[np.int64]
+    finish_ps: NDArray[np.int64]
+    cached_tokens: NDArray[np.int32] | None
+    records: Records | None
+    """Of the kernel that knows no prefixes."""
+
+
+def _serve(
+    setup: PoolSetup, draw: Draw, rate_rps: float, *, stages: bool
+) -> tuple[Traffic, _Outcome]:
+    """Simulate the replicas that stand for the pool, under their share of its load.
+
+    Where users wait for their answers, or none can find anything, as if there were no cache.
+    """
+    if draw.closed:
+        traffic, records = serve_users(setup, draw, rate_rps, stages=stages)
+        return traffic, _without_cache(records)
+    replicas, cache = setup.simulated, setup.cache
+    traffic = draw.at(rate_rps, block_tokens=None if cache is None else cache.block_tokens)
+    if cache is not None and (traffic.prefix is not None or traffic.cached is not None):
+        served = serve_with_cache(
+            setup.law, setup.limits, cache, traffic, replicas=replicas, router=setup.router
+        )
+        return traffic, _Outcome(*served, None)
+    records = simulate_pool(
+        setup.law,
+        setup.limits,
+        traffic.arrival_ps,
+        traffic.prompt,
+        traffic.output,
+        replicas=replicas,
+        router=setup.router,
+        stages=stages,
+    )
+    return traffic, _without_cache(records)
+
+
+def _without_cache(records: Records) -> _Outcome:
+    return _Outcome(
+        records.first_scheduled_ps, records.first_token_ps, records.finish_ps, None, records
+    )
+
+
 def run_pool(
     setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines, *, keep: bool = False
 ) -> PoolRun:
     """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
     replicas = setup.simulated
-    traffic, records = _serve(setup, draw, rate_rps * replicas / setup.replicas, stages=keep)
+    traffic, outcome = _serve(setup, draw, rate_rps * replicas / setup.replicas, stages=keep)
     arrival = traffic.arrival_ps
-    counted = counted_span(arrival, records.finish_ps)
+    counted = counted_span(arrival, outcome.finish_ps)
     workload = traffic.workload[counted]
-    first, finish = records.first_token_ps[counted], records.finish_ps[counted]
+    first, finish = outcome.first_token_ps[counted], outcome.finish_ps[counted]
     ttft = first - arrival[counted]
     classes = deadlines.ttft_ps.size
     steps = traffic.output[counted].astype(np.int64) - 1
@@ -126,6 +182,7 @@ def run_pool(
     lengths = traffic.prompt[counted], traffic.output[counted]
     good = done & deadlines.met(workload, lengths, ttft, finish - first)
     kept = None
+    records = outcome.records
     if keep:
         tpot = (finish - first).astype(np.float64) * 1e-12 / np.maximum(steps, 1)
         kept = Latencies(
@@ -134,43 +191,30 @@ def run_pool(
             tpot_s=tpot[done],
             prompt=lengths[0][done],
             output=lengths[1][done],
-            parts=parts_of(records, np.flatnonzero(done) + counted.start),
+            parts=None
+            if records is None
+            else parts_of(records, np.flatnonzero(done) + counted.start),
             refused=np.bincount(workload[~done], minlength=classes),
         )
-    span_ps = max(int(records.finish_ps.max(initial=0)), 1)
+    span_ps = max(int(outcome.finish_ps.max(initial=0)), 1)
+    found = outcome.cached_tokens
     return PoolRun(
         offered=np.bincount(workload, minlength=classes),
         compliant=np.bincount(workload[good], minlength=classes),
-        backlog_growth=backlog_growth(arrival, records.first_scheduled_ps),
-        completed_rps=_completed_rps(arrival[counted], records.finish_ps)
+        backlog_growth=backlog_growth(arrival, outcome.first_scheduled_ps),
+        completed_rps=_completed_rps(arrival[counted], outcome.finish_ps)
         * (setup.replicas / replicas),
-        busy_share=records.busy_ps / span_ps / replicas,
+        busy_share=None if records is None else records.busy_ps / span_ps / replicas,
         simulated=arrival.size,
         response_s=_responses(workload, finish - arrival[counted], done, classes)
         if draw.closed
         else None,
         latencies=kept,
+        prompt_tokens=_sums(workload, lengths[0], classes),
+        cached_tokens=np.zeros(classes, np.int64)
+        if found is None
+        else _sums(workload, found[counted], classes),
     )
-
-
-def _serve(
-    setup: PoolSetup, draw: Draw, rate_rps: float, *, stages: bool
-) -> tuple[Traffic, Records]:
-    """Simulate the replicas that stand for the pool, under their share of its load."""
-    if draw.closed:
-        return serve_users(setup, draw, rate_rps, stages=stages)
-    traffic = draw.at(rate_rps)
-    records = simulate_pool(
-        setup.law,
-        setup.limits,
-        traffic.arrival_ps,
-        traffic.prompt,
-        traffic.output,
-        replicas=setup.simulated,
-        router=setup.router,
-        stages=stages,
-    )
-    return traffic, records
 
 
 def _responses(
@@ -182,6 +226,12 @@ def _responses(
     """Return the mean time to the last token by workload, in seconds; 0 of none."""
     total = np.bincount(workload, np.where(done, response_ps, 0), minlength=classes)
     return np.asarray(total * 1e-12 / np.maximum(np.bincount(workload, minlength=classes), 1))
+
+
+def _sums(
+    workload: NDArray[np.int32], tokens: NDArray[np.int32], classes: int
+) -> NDArray[np.int64]:
+    return np.bincount(workload, weights=tokens, minlength=classes).astype(np.int64)
 
 
 def backlog_growth(arrival_ps: NDArray[np.int64], start_ps: NDArray[np.int64]) -> float:

@@ -33,6 +33,20 @@ TIMES = "(s, ms, us, min, h, d)"
 RATES = "(req/s, req/min, req/h)"
 
 ONE_CHANGE = {
+    "prefix of no form": (
+        ("    slo:\n", "    prefix: {}\n    slo:\n"),
+        "10:5: workloads.0.prefix: give one of trace, history, hit_rate, or system_prompt with or"
+        " without popular; none is given",
+    ),
+    "prefix of two forms": (
+        ("    slo:\n", "    prefix: {history: true, hit_rate: 0.5}\n    slo:\n"),
+        "10:29: workloads.0.prefix.hit_rate: give one of trace, history, hit_rate, or"
+        " system_prompt with or without popular; history and hit_rate are given",
+    ),
+    "hit rate above all": (
+        ("    slo:\n", "    prefix: {hit_rate: 130 %}\n    slo:\n"),
+        "10:14: workloads.0.prefix.hit_rate: must be at most 1; got '130 %'",
+    ),
     "wrong unit": (
         ("500 ms", "500 MHz"),
         "11:7: workloads.0.slo.ttft: 'MHz' is no unit of time; use one of s, ms, us, min, h, d",
@@ -77,9 +91,34 @@ ONE_CHANGE = {
         "8:28: workloads.0.lengths.prompt.lognormal.mean: "
         "expected a finite number; NaN and infinity are none; got a number beyond all measure",
     ),
+    "a whole number of thousands of digits": (
+        ("cv: 1}", "cv: " + 5000 * "9" + "}"),
+        "8:47: workloads.0.lengths.prompt.lognormal.cv: "
+        "expected a finite number; NaN and infinity are none; got a number beyond all measure",
+    ),
+    "a deadline beyond ten years": (
+        ("500 ms", "1e12 s"),
+        "11:7: workloads.0.slo.ttft: must be at most 315,360,000; got '1e12 s'",
+    ),
+    "a deadline beyond ten years, in days": (
+        ("500 ms", "4000 d"),
+        "11:7: workloads.0.slo.ttft: must be at most 315,360,000 s; got '4000 d'",
+    ),
+    "a price that nobody pays": (
+        ("2.99 USD/h", "1e7 USD/h"),
+        "16:5: accelerators.0.price: must be at most 1,000,000; got '1e7 USD/h'",
+    ),
+    "a price of nothing": (
+        ("2.99 USD/h", "1e-300 USD/h"),
+        "16:5: accelerators.0.price: must be at least 1e-06; got '1e-300 USD/h'",
+    ),
+    "less than a token": (
+        ("250 tokens", "1e-300 tokens"),
+        "9:16: workloads.0.lengths.output.fixed: must be at least 1; got '1e-300 tokens'",
+    ),
     "negative": (
         ("2.99 USD/h", "-2.99 USD/h"),
-        "16:5: accelerators.0.price: must be at least 0; got '-2.99 USD/h'",
+        "16:5: accelerators.0.price: must be above 0; got '-2.99 USD/h'",
     ),
     "zero demand": (
         ("20 req/s", "0 req/s"),

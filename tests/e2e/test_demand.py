@@ -70,11 +70,12 @@ def test_few_users_get_the_time_of_an_empty_replica(tmp_path, capsys):
         ("workloads.chat.arrivals.closed_loop.think_time.cv=-1", "think_time.cv"),
         ("workloads.chat.arrivals.closed_loop.thinktime=1", "did you mean 'think_time'?"),
         ("workloads.chat.arrivals.poisson=1 req/s", "poisson and closed_loop are given"),
+        ("workloads.chat.prefix.hit_rate=0.5", "simulated without a cache"),
     ],
 )
 def test_broken_users_are_told(setting, message, capsys):
     path = shipped("scenarios") / "users.yaml"
-    assert main(["check", str(path), "--set", setting]) == 2
+    assert main(["plan", str(path), "--set", setting]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err

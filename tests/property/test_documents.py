@@ -39,9 +39,9 @@ from planner.source import parse_yaml
 from planner.spec import Spec, dump_json, dump_yaml, validate
 from tests.plans import infeasible, plan
 
-positive = st.floats(1e-12, 1e12)
+times = st.floats(1e-12, 3.1536e8)
 rates = st.floats(1e-6, 1e9)
-tokens = st.floats(1e-3, 1e9)
+tokens = st.floats(1, 1e9)
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 ids = st.from_regex(r"[a-z0-9][a-z0-9.-]{0,12}", fullmatch=True)
 shares = st.floats(0, 1, exclude_min=True, exclude_max=True)
@@ -90,8 +90,8 @@ arrivals = st.one_of(
         bursts=st.builds(
             Bursts,
             rate=rates,
-            burst=positive,
-            quiet=positive,
+            burst=times,
+            quiet=times,
             quiet_level=st.floats(0, 1, exclude_max=True),
             sources=st.integers(1, 1000),
         ),
@@ -100,9 +100,9 @@ arrivals = st.one_of(
         Arrivals,
         sessions=st.builds(
             Sessions,
-            rate=positive,
+            rate=rates,
             turns=st.floats(1, 1000),
-            between=positive,
+            between=times,
             system_prompt=tokens,
         ),
     ),
@@ -111,9 +111,9 @@ arrivals = st.one_of(
         Arrivals,
         users=st.builds(
             Users,
-            count=st.integers(1, 10**9),
-            active=shares,
-            requests_per_hour=st.floats(1e-3, 1e6),
+            count=st.integers(10**3, 10**9),
+            active=st.floats(0.01, 1),
+            requests_per_hour=st.floats(0.01, 1e3),
         ),
     ),
 )
@@ -126,7 +126,7 @@ traffics = st.none() | st.builds(
     growth=st.none() | st.builds(Growth, per_quarter=shares, quarters=st.integers(1, 40)),
     clusters=st.integers(1, 200),
 )
-slos = st.tuples(positive, positive, positive, shares).map(
+slos = st.tuples(times, times, times, shares).map(
     lambda t: Slo(
         ttft=sorted(t[:3])[1],
         tpot=min(t[:3]),
@@ -150,7 +150,7 @@ workloads = st.lists(
     unique_by=lambda w: w.id,
 ).map(tuple)
 prices = st.one_of(
-    st.fixed_dictionaries({"price": st.floats(1e-9, 1e9)}),
+    st.fixed_dictionaries({"price": st.floats(1e-6, 1e6)}),
     st.fixed_dictionaries(
         {"price_from": st.builds(PriceChoice, provider=texts, region=st.none() | texts, term=texts)}
     ),
@@ -179,10 +179,10 @@ scenarios = st.builds(
     traffic=traffics,
     accelerators=offers,
     policies=policies,
-    limits=st.builds(Limits, budget=st.none() | st.floats(0, 1e9)),
+    limits=st.builds(Limits, budget=st.none() | st.just(0.0) | st.floats(1e-6, 1e12)),
     objective=st.sampled_from(("max_goodput_per_usd", "min_cost", "max_goodput")),
     solver=st.builds(
-        Solver, seed=st.integers(0, 2**32 - 1), gap=st.floats(0, 0.99), time_limit=positive
+        Solver, seed=st.integers(0, 2**32 - 1), gap=st.floats(0, 0.99), time_limit=times
     ),
 )
 

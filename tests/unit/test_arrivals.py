@@ -21,7 +21,7 @@ def gaps(law, rate=None, n=N, seed=1):
     return np.diff(make_stream(law, n, (seed,)).at(rate or law.rate_rps).time_s)
 
 
-@pytest.mark.parametrize("cv", [0.3, 0.8, 1.5, 3.0, 6.0])
+@pytest.mark.parametrize("cv", [1e-4, 0.003, 0.3, 0.8, 1.5, 3.0, 6.0])
 def test_weibull_shapes_solve_for_the_cv(cv):
     assert stats.weibull_min(weibull_shape(cv)).std() / stats.weibull_min(
         weibull_shape(cv)
@@ -152,6 +152,27 @@ def test_more_load_only_adds_requests():
     times = set(np.round(more.time_s, 9))
     inside = less.time_s <= more.time_s[-1]
     assert set(np.round(less.time_s[inside], 9)) <= times
+
+
+def test_hardly_any_of_a_trace_is_drawn_at_its_rate_and_without_the_rest():
+    """One request in ten thousand: gaps count the trace's requests, so they are exponential."""
+    found = replay(5e-4, n=4_000)
+    assert found.time_s.size == 4_000
+    gap = np.diff(found.time_s)
+    assert gap.mean() == pytest.approx(2_000, rel=0.05)
+    assert gap.std() / gap.mean() == pytest.approx(1.0, abs=0.05)
+    shift = (TIMES[found.lengths[0] - 1] - found.time_s) % 100.0
+    assert np.ptp(np.sin(shift * 2 * np.pi / 100)) < 1e-5
+    assert replay(1e-300, n=100).time_s.size == 100
+
+
+@pytest.mark.parametrize("rate", [4e3, 6e3, 1e6, 1e9])
+def test_very_many_copies_are_a_poisson_process_of_their_rate(rate):
+    found = replay(rate, n=20_000)
+    assert found.time_s.size == 20_000
+    gap = np.diff(found.time_s)
+    assert gap.mean() == pytest.approx(1 / rate, rel=0.05)
+    assert gap.std() / gap.mean() == pytest.approx(1.0, abs=0.05)
 
 
 def test_squeezing_divides_every_gap():

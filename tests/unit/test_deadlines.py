@@ -96,3 +96,24 @@ def test_without_buckets_or_an_end_nothing_is_looked_up():
     plain = deadlines_of([PLAIN], [100])
     assert plain.e2e_ps is None
     assert plain.by_prompt is None
+
+
+LOOSEST_S = 315_360_000.0  # ten years: more than 64 bits hold in picoseconds
+
+
+@pytest.mark.parametrize("loose", [1e5, 9e5, 4.6e6, 4.7e6, 9e6, 1e7, 1e8, LOOSEST_S, 1e300])
+@pytest.mark.parametrize("output", [2, 12, 4_000, 10_000_000])
+def test_a_looser_deadline_never_refuses_what_a_tighter_one_let_pass(loose, output):
+    buckets = (PromptBucket(up_to=50, ttft=LOOSEST_S),)
+    slo = Slo(ttft=LOOSEST_S, tpot=1.0, e2e=LOOSEST_S, ttft_by_prompt=buckets)
+    slo = slo.model_copy(update={"ttft": loose, "tpot": loose, "e2e": loose})
+    for prompt in (10, 100):  # a millisecond a token
+        assert met(slo, prompt, output, 1_000, output - 1, 10**8)
+
+
+@pytest.mark.parametrize("tpot", [1e-12, 0.03, 1.0, 1e3, 2e5])
+@pytest.mark.parametrize("output", [1, 2, 11, 1_001, 3_000_001])
+def test_the_time_allowed_for_an_output_is_that_of_its_tokens(tpot, output):
+    due = deadlines_of([Slo(ttft=LOOSEST_S, tpot=tpot)], [10**8])
+    (limit,) = due.decode_limit_ps(np.zeros(1, np.int32), np.array([output], np.int32)).tolist()
+    assert limit == min(round(tpot * 1e12) * (output - 1), 2**62)

@@ -244,6 +244,20 @@ NOT_V1 = replace(ENGINE, kind="sarathi")
             ONE,
             "prefix_name",
         ),
+        (GOOD._replace(prefix_count=GOOD.output), ONE, "prefix_count"),
+        (
+            GOOD._replace(
+                prefix_start=np.array([0, 0]),
+                prefix_name=np.array([1], np.int32),
+                prefix_count=np.array([1, 2], np.int32),
+            ),
+            ONE,
+            "prefix_count",
+        ),
+        (GOOD._replace(cached=GOOD.prompt), ONE, "cached"),
+        (GOOD._replace(cached=GOOD.prompt - 1), SPLIT, "cached"),
+        (GOOD._replace(cached=GOOD.prompt - 1), replace(ONE, engine=NOT_V1), "cached"),
+        (GOOD, replace(ONE, router=RouterOptions("prefix_affinity", slack=-1)), "slack"),
         (GOOD, replace(ONE, replicas=0), "replicas"),
         (GOOD, replace(ONE, engine=replace(ENGINE, max_num_seqs=0)), "max_num_seqs"),
         (GOOD, replace(ONE, engine=replace(ENGINE, block_size=0)), "block_size"),
@@ -284,6 +298,11 @@ def test_a_wrong_array_cannot_crash_the_compiled_simulator() -> None:
         GOOD._replace(prefix_start=np.array([0, 5, 1]), prefix_name=GOOD.prompt[:1]),
         GOOD._replace(prefix_start=np.array([0, 1]), prefix_name=GOOD.prompt[:1]),
         GOOD._replace(prefix_start=np.array([0, 1, 1]), prefix_name=None),
+        GOOD._replace(prefix_count=GOOD.output),
+        GOOD._replace(
+            prefix_start=np.array([0, -1]), prefix_name=GOOD.prompt[:1], prefix_count=GOOD.output
+        ),
+        GOOD._replace(cached=GOOD.prompt),
     ]
     expected = (ValueError, TypeError) if compiled.COMPILED else ImportError
     for requests in bad:

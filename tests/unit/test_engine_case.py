@@ -308,3 +308,41 @@ def test_the_table_survives_no_requests_and_odd_names(tmp_path, capsys):
 def test_a_reference_case_comes_out_as_its_author_found(path):
     case = read_case(path)
     assert differences(case, run_case(case)) == []
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "d"])
+@pytest.mark.parametrize("value", [-1, -(10**9)])
+def test_a_law_that_takes_time_away_is_refused_with_its_place(name, value, tmp_path):
+    text = refusal(tmp_path, SINGLE | {"law": LAW | {name: value}})
+    assert text.endswith(f"case.json: law.{name}: must be at least 0; got {value}")
+
+
+@pytest.mark.parametrize("name", ["c_x", "c_k", "c_n", "c_c"])
+def test_so_is_one_of_knots(name, tmp_path):
+    law = {"knots": [[0, 5], [10, 9]]}
+    assert f"law.{name}: must be at least 0" in refusal(
+        tmp_path, SINGLE | {"law": law | {name: -1}}
+    )
+    below = {"knots": [[0, 5], [10, -9]]}
+    assert "law.knots.1.1: must be at least 0" in refusal(tmp_path, SINGLE | {"law": below})
+
+
+def test_a_law_without_any_time_ends_at_once(tmp_path):
+    free = SINGLE | {"law": dict.fromkeys("abcd", 0), "expected": None}
+    assert run_case(read_case(write(tmp_path, free)))["makespan"] == 5
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_number_of_thousands_of_digits_is_refused_where_it_stands(sign, tmp_path):
+    text = json.dumps(SINGLE).replace('"prompt": 4', f'"prompt": {sign}{"9" * 5000}')
+    word = "at least 1" if sign else "at most 2,000,000"
+    found = refusal(tmp_path, text)
+    assert found.endswith(f"requests.1.prompt: must be {word}; got a number beyond all measure")
+
+
+@pytest.mark.parametrize("odd", [True, None, 0.5, [], {}])
+def test_an_id_of_neither_kind_is_told_once(odd, tmp_path):
+    requests = [SINGLE["requests"][0], SINGLE["requests"][1] | {"id": odd}]
+    found = refusal(tmp_path, SINGLE | {"requests": requests}).splitlines()
+    assert len(found) == 1
+    assert "requests.1.id: expected a whole number; got " in found[0]

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from planner.candidates.enumerate import enumerate_builds
 from planner.catalogue import Catalogue
 from planner.errors import InputError
 from planner.problem.lengths import JointLengths
+from planner.problem.prefixes import TracePrefixes
 from planner.problem.resolve import resolve
 from planner.scenario.load import load_scenario
+from planner.simulation.cached_pool import PrefixCache
 
 CATALOGUE = Catalogue()
 
@@ -183,3 +186,58 @@ def test_a_price_of_the_catalogue_names_its_source(tmp_path):
 
 def test_precision_is_the_models_own_unless_listed(tmp_path):
     assert resolved(tmp_path, SCENARIO).demands[0].precisions == ("bf16",)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "words"),
+    [
+        ("{history: true}", "only arrivals.sessions have a history"),
+        ("{trace: t.jsonl}", "give t.jsonl as lengths.trace and as arrivals.replay.file, too"),
+    ],
+)
+def test_a_prefix_that_does_not_go_with_its_arrivals_is_refused(tmp_path, prefix, words):
+    text = SCENARIO.replace("    slo:", f"    prefix: {prefix}\n    slo:")
+    (line,) = mistakes(tmp_path, text)
+    assert line.startswith("s.yaml:8:5: workloads.0.prefix")
+    assert words in line
+
+
+def test_sessions_have_their_own_system_prompt(tmp_path):
+    text = SCENARIO.replace(
+        "{poisson: 5 req/s}", "{sessions: {rate: 5 req/s, turns: 3, between: 9 s}}"
+    ).replace("    slo:", "    prefix: {system_prompt: 500}\n    slo:")
+    (line,) = mistakes(tmp_path, text)
+    assert "write prefix: {history: true}" in line
+
+
+ROW = '{"timestamp": %d, "input_length": 1100, "output_length": 5, "hash_ids": [0, %d, 9]}\n'
+
+
+def test_a_trace_names_what_its_prompts_begin_with(tmp_path):
+    (tmp_path / "t.jsonl").write_text("".join(ROW % (1000 * i, i % 2) for i in range(8)))
+    text = SCENARIO.replace("{poisson: 5 req/s}", "{replay: {file: t.jsonl}}")
+    text = text.replace("{prompt: {fixed: 100}, output: {fixed: 10}}", "{trace: t.jsonl}")
+    problem = resolved(tmp_path, text.replace("    slo:", "    prefix: {trace: t.jsonl}\n    slo:"))
+    assert problem.demands[0].prefix == TracePrefixes(512)
+    assert {b.cache for b in enumerate_builds(problem, CATALOGUE)[0]} == {PrefixCache(512)}
+    plain = resolved(tmp_path, text)
+    assert plain.demands[0].prefix is None
+    assert {b.cache for b in enumerate_builds(plain, CATALOGUE)[0]} == {None}
+
+
+def test_a_trace_without_block_names_has_no_prefixes(tmp_path):
+    (tmp_path / "t.csv").write_text("timestamp,prompt_tokens,output_tokens\n0,9,9\n1,9,9\n")
+    text = SCENARIO.replace("{poisson: 5 req/s}", "{replay: {file: t.csv}}")
+    text = text.replace("{prompt: {fixed: 100}, output: {fixed: 10}}", "{trace: t.csv}")
+    (line,) = mistakes(tmp_path, text.replace("    slo:", "    prefix: {trace: t.csv}\n    slo:"))
+    assert "names no blocks (hash_ids)" in line
+
+
+def test_longer_prompts_are_kept_in_coarser_blocks(tmp_path):
+    text = SCENARIO.replace("    slo:", "    prefix: {system_prompt: 50}\n    slo:")
+    sizes = {}
+    for mean in (100, 1024, 1100, 5000):
+        problem = resolved(tmp_path, text.replace("{fixed: 100}", f"{{fixed: {mean}}}"))
+        (cache,) = {b.cache for b in enumerate_builds(problem, CATALOGUE)[0]}
+        sizes[mean] = cache.block_tokens
+    assert sizes == {100: 16, 1024: 16, 1100: 32, 5000: 128}

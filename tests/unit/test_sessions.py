@@ -6,11 +6,11 @@ import pytest
 from planner.measurements.request_trace import PrefixBlocks
 from planner.problem.arrivals import PoissonArrivals, ReplayArrivals, SessionArrivals
 from planner.problem.lengths import SessionLengths
-from planner.profiles.profile import prefix_reuse
+from planner.problem.prefixes import HistoryPrefixes, TracePrefixes
 from planner.simulation.arrivals import make_stream
 from planner.simulation.draw import Draws
 from planner.simulation.lengths import draw_lengths, longest_request
-from planner.simulation.prefixes import join, ragged, replayed, session_blocks, take
+from planner.simulation.prefixes import of_trace, ragged
 from planner.simulation.sessions import grow, turn_counts
 from tests.problems import fixed, spread
 
@@ -67,38 +67,38 @@ def test_turns_come_at_their_rate_and_follow_each_other(rate):
     assert early == pytest.approx(late, rel=0.1)  # sessions are under way from the first moment
 
 
-def test_a_turn_finds_the_blocks_of_the_turn_before():
-    """Blocks of 10: system 2; 50 tokens are 5 names, 80 tokens share them and add 3."""
-    blocks = session_blocks(
-        np.array([0, 1, 0, 1]), ints(50, 30, 80, 39), np.array([True] * 4), 25, 10
-    )
-    names = [
-        set(blocks.name[a:b].tolist()) for a, b in zip(blocks.start, blocks.start[1:], strict=False)
-    ]
-    assert [len(n) for n in names] == [5, 3, 8, 3]
-    assert names[0] < names[2]
-    assert names[1] == names[3]
-    assert len(names[0] & names[1]) == 2  # the system prompt's whole blocks
-    assert sorted(set(blocks.name.tolist())) == list(range(8 + 1))
-
-
-def test_a_history_that_was_cut_is_found_no_more():
-    blocks = session_blocks(np.array([0, 0]), ints(50, 50), np.array([True, False]), 20, 10)
-    assert len(set(blocks.name[:5].tolist()) & set(blocks.name[5:].tolist())) == 2
-
-
-def test_draws_name_blocks_only_if_asked():
+def test_draws_name_blocks_only_if_asked_and_only_of_workloads_that_have_a_prefix():
     law = SessionArrivals(20.0, 30.0, 1.0, lengths())
-    draw = Draws((lengths(), fixed(5, 5)), 1, (law, PoissonArrivals(5.0))).get(
-        (20.0, 5.0), 4_000, 0, 0
-    )
-    assert draw.at(25.0).prefix is None
-    traffic = draw.at(25.0, prefixes=True)
-    held = np.diff(traffic.prefix.start)
-    assert held.size == traffic.prompt.size
-    assert np.array_equal(held, np.where(traffic.workload == 0, traffic.prompt // 16, 0))
+
+    def draw(*prefixes):
+        draws = Draws((lengths(), fixed(5, 5)), 1, (law, PoissonArrivals(5.0)), prefixes)
+        return draws.get((20.0, 5.0), 4_000, 0, 0)
+
+    assert draw(HistoryPrefixes(), None).at(25.0).prefix is None
+    assert draw(None, None).at(25.0, block_tokens=16).prefix is None
+    traffic = draw(HistoryPrefixes(), None).at(25.0, block_tokens=16)
+    mine = traffic.workload == 0
+    assert (traffic.prefix.count[~mine] == 0).all()
+    assert (traffic.prefix.count[mine] <= traffic.prompt[mine] // 16).all()
     # Of 270 tokens in the mean the last turn held all but 20 + 30: far most blocks repeat.
-    assert prefix_reuse(traffic.prefix).hit_share > 0.6
+    assert traffic.prefix.count[mine].sum() > 0.6 * (traffic.prompt[mine] // 16).sum()
+
+
+def test_turns_of_a_session_bear_the_same_names_at_any_rate():
+    law = SessionArrivals(20.0, 30.0, 1.0, lengths())
+    for rate in (5.0, 20.0):
+        found = make_stream(law, 4_000, (3,)).at(rate, block_tokens=16)
+        named = found.prefix
+        system = named.name[named.start[0] : named.start[0] + 6]
+        assert all(
+            np.array_equal(named.name[a : a + 6], system) for a in named.start[named.count >= 6]
+        )
+        longest = {}
+        for a, n in zip(named.start.tolist(), named.count.tolist(), strict=True):
+            longest[a] = max(n, longest.get(a, 0))
+        own = [named.name[a + 6 : a + n] for a, n in longest.items()]
+        every = np.concatenate(own)
+        assert np.unique(every).size == every.size  # no two sessions share more than the system
 
 
 # -- names by hand -----------------------------------------------------------------------------
@@ -107,29 +107,27 @@ TRACE = PrefixBlocks(np.array([0, 2, 5, 6]), ints(0, 1, 0, 1, 2, 0), 512)
 
 
 def test_rows_are_picked_in_any_order():
-    assert ragged(TRACE.start, np.array([2, 0, 2])).tolist() == [5, 0, 1, 5]
-    taken = take(TRACE, np.array([1, 0]))
-    assert taken.start.tolist() == [0, 3, 5]
-    assert taken.name.tolist() == [0, 1, 2, 0, 1]
+    assert ragged(np.array([5, 0, 2]), np.array([1, 2, 0])).tolist() == [5, 0, 1]
 
 
 def test_another_time_through_a_trace_shares_only_what_most_requests_share():
-    """Block 0 is in three of three requests, block 1 in two of three, block 2 in one."""
-    again = replayed(TRACE, np.array([1, 1]), np.array([0, 1]))
-    assert again.name.tolist() == [0, 1, 2, 0, 1, 3]
-
-
-def test_streams_share_no_names():
-    both = join((TRACE, None, TRACE), (3, 2, 3))
-    assert both.start.tolist() == [0, 2, 5, 6, 6, 6, 8, 11, 12]
-    assert set(both.name[:6].tolist()) & set(both.name[6:].tolist()) == set()
-    assert join((None,), (3,)) is None
+    """Block 0 is in all four requests, block 1 in two of them, blocks 2 and 3 in one: unnamed."""
+    trace = PrefixBlocks(np.arange(5) * 2, ints(0, 1, 0, 1, 0, 2, 0, 3), 512)
+    again = of_trace(trace, np.array([0, 1, 0, 2]), np.array([0, 1, 1, 1]))
+    assert again.count.tolist() == [2, 2, 2, 1]
+    rows = [again.name[a : a + 2].tolist() for a in again.start]
+    assert rows[0][0] == rows[1][0] == rows[2][0] == rows[3][0]
+    assert rows[1] == rows[2] != rows[0]
 
 
 def test_a_replayed_trace_carries_its_blocks():
     times = np.array([0.0, 1.0, 2.0])
     one = ints(1024, 1536, 512), ints(1, 1, 1)
     law = ReplayArrivals(1.0, times, 3.0, one, prefix=TRACE)
-    found = make_stream(law, 3, (0,)).at(1.0, prefixes=True)
-    assert np.diff(found.prefix.start).tolist() == (found.lengths[0] // 512).tolist()
+    found = make_stream(law, 3, (0,)).at(1.0, block_tokens=512)
+    shared = np.minimum(found.lengths[0] // 512, 2)  # nobody else begins with the third block
+    assert found.prefix.count.tolist() == shared.tolist()
     assert make_stream(law, 3, (0,)).at(1.0).prefix is None
+    draws = Draws((fixed(9, 9),), 1, (law,), (TracePrefixes(512),))
+    traffic = draws.get((1.0,), 3, 0, 0).at(1.0, block_tokens=512)
+    assert sorted(traffic.prefix.count.tolist()) == [1, 2, 2]

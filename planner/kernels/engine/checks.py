@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,6 +12,8 @@ from planner.kernels.engine.records import NEVER
 from planner.kernels.stepwise.options import Colocated
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from planner.kernels.engine.records import Traffic
     from planner.kernels.stepwise.law import StepLaw
     from planner.kernels.stepwise.options import Disaggregated, EngineOptions, RouterOptions
@@ -36,6 +39,7 @@ def check(traffic: Traffic, setup: Colocated | Disaggregated) -> None:
             (setup.decode, setup.decode_law, setup.decode_router, setup.n_decode),
         ]
         _check(setup.decode.kind == "v1", "decode: only an engine of kind v1 can receive KV")
+        _check(traffic.cached is None, "cached: is for colocated replicas")
         link = setup.link
         _check(min(setup.hop, link.ticks_per_token, link.latency) >= 0, "link: must not be < 0")
     for options, law, router, replicas in sides:
@@ -43,6 +47,8 @@ def check(traffic: Traffic, setup: Colocated | Disaggregated) -> None:
         _check_options(options)
         _check_law(law)
         _check_router(router, replicas)
+        at_hand = traffic.cached is None or options.kind == "v1"
+        _check(at_hand, "cached: is for engines of kind v1")
 
 
 def _check(holds: bool | np.bool_, what: str) -> None:
@@ -59,7 +65,8 @@ def _check_traffic(traffic: Traffic) -> None:
         dtype = np.int64 if name in wide else np.int32
         good = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == dtype
         _check(good, f"{name}: expected one row of {dtype.__name__}")
-        length = n + 1 if name == "prefix_start" else n
+        slices = traffic.prefix_count is not None
+        length = n + 1 if name == "prefix_start" and not slices else n
         _check(len(array) == length or name == "prefix_name", f"{name}: expected {length} entries")
     _check(
         (traffic.prefix_start is None) == (traffic.prefix_name is None), "prefix: one is missing"
@@ -81,10 +88,23 @@ def _check_optional(traffic: Traffic) -> None:
     late = deadline is None or (deadline.min() >= 0 and deadline.max() <= NEVER)
     _check(late, "deadline: must be from 0 to 2**62")
     starts, names = traffic.prefix_start, traffic.prefix_name
+    cached, counts = traffic.cached, traffic.prefix_count
+    inside = cached is None or bool((cached >= 0).all() and (cached < traffic.prompt).all())
+    _check(inside, "cached: must be from 0 to prompt - 1")
+    _check(counts is None or starts is not None, "prefix_count: needs prefix_start")
     if starts is None or names is None:
+        return
+    if counts is not None:
+        good = counts.min() >= 0 and starts.min() >= 0 and (starts + counts).max() <= len(names)
+        _check(good, "prefix_count: a request's names must lie in prefix_name")
+        _check_names(names)
         return
     ends = starts[0] == 0 and starts[-1] == len(names)
     _check(ends and (starts[1:] >= starts[:-1]).all(), "prefix_start: must go from 0 to the end")
+    _check_names(names)
+
+
+def _check_names(names: NDArray[np.int32]) -> None:
     if len(names):
         _check(names.min() >= 0 and names.max() < _MOST, "prefix_name: must be from 0 to 2**30")
 
@@ -103,13 +123,18 @@ def _check_options(options: EngineOptions) -> None:
 
 
 def _check_law(law: StepLaw) -> None:
-    n = [knot[0] for knot in law.knots]
-    _check(len(n) >= 1 and n[0] >= 0, "law: needs knots from n = 0 on")
-    _check(all(a < b for a, b in itertools.pairwise(n)), "law: the n of knots must ascend")
+    _check(bool(law.knots) and law.knots[0][0] >= 0, "law: needs knots from n = 0 on")
+    _check(_ascend(law), "law: the n of knots must ascend")
     _check(law.shift >= 0, "law: shift must not be negative")
 
 
+@lru_cache(maxsize=64)
+def _ascend(law: StepLaw) -> bool:
+    return all(a[0] < b[0] for a, b in itertools.pairwise(law.knots))
+
+
 def _check_router(router: RouterOptions, replicas: int) -> None:
+    _check(router.slack is None or 0 <= router.slack <= _MOST, "router: slack must be from 0")
     if router.route not in ("by_length", "by_class"):
         return
     groups = router.groups

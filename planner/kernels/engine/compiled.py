@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -101,7 +102,7 @@ def run(
         numbers += [law.c_x, law.c_k, law.c_n, law.c_c, law.shift]
     ended = _module.simulate(
         _flat(numbers),
-        (_flat(sum(first[1].knots, ())), _flat(sum(decode[1].knots, ()))),
+        (_knots(first[1]), _knots(decode[1])),
         (_router(first[2]), _router(decode[2])),
         tuple(None if array is None else np.ascontiguousarray(array) for array in traffic),
         (columns["fate"], *map(columns.get, (*WIDE, *WIDE_SPLIT, *NARROW, *NARROW_SPLIT))),
@@ -177,12 +178,19 @@ def _options(options: EngineOptions) -> list[int]:
 
 
 def _router(router: RouterOptions) -> NDArray[np.int64]:
-    numbers = [_ROUTES.index(router.route), len(router.boundaries), *router.boundaries]
+    slack = -1 if router.slack is None else router.slack
+    numbers = [_ROUTES.index(router.route), slack, len(router.boundaries), *router.boundaries]
     groups = router.groups if router.route in ("by_length", "by_class") else ()
     numbers.append(len(groups))
     for group in groups:
         numbers += [len(group), *group]
     return _flat(numbers)
+
+
+@lru_cache(maxsize=64)
+def _knots(law: StepLaw) -> NDArray[np.int64]:
+    """Return the knots in one row; kept, as a law of thousands of knots serves many runs."""
+    return _flat(number for knot in law.knots for number in knot)
 
 
 def _flat(numbers: Any) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from planner.kernels.stepwise.options import Colocated
@@ -58,14 +59,11 @@ def _law_fits(law: StepLaw, options: EngineOptions, n: int, longest: int) -> boo
     seats = min(options.max_num_seqs, n)
     tokens = options.max_num_batched_tokens + seats
     context = seats * longest
-    knots = law.knots
-    if knots[-1][0] > 2**31 or law.shift > 60:
+    last = law.knots[-1][0]
+    if last > 2**31 or law.shift > 60:
         return False
-    steepest = max(
-        (abs(t1 - t0) // (n1 - n0) + 1 for (n0, t0), (n1, t1) in itertools.pairwise(knots)),
-        default=0,
-    )
-    highest = max(abs(t) for _, t in knots) + steepest * max(tokens, knots[-1][0])
+    steepest, tallest, width = _extremes(law)
+    highest = tallest + steepest * max(tokens, last)
     step = (
         highest
         + abs(law.c_x) * min(tokens, context) * 2 * longest
@@ -73,5 +71,19 @@ def _law_fits(law: StepLaw, options: EngineOptions, n: int, longest: int) -> boo
         + abs(law.c_n) * seats
         + abs(law.c_c) * context
     )
+    return step < _LAST // 4 and width * max(tokens, last) < _LAST
+
+
+@lru_cache(maxsize=64)
+def _extremes(law: StepLaw) -> tuple[int, int, int]:
+    """Return the steepest piece between knots (ticks per token), the tallest knot, the widest gap.
+
+    Kept, as a law of thousands of knots serves many runs.
+    """
+    knots = law.knots
+    steepest = max(
+        (abs(t1 - t0) // (n1 - n0) + 1 for (n0, t0), (n1, t1) in itertools.pairwise(knots)),
+        default=0,
+    )
     width = max((n1 - n0 for (n0, _), (n1, _) in itertools.pairwise(knots)), default=1)
-    return step < _LAST // 4 and width * max(tokens, knots[-1][0]) < _LAST
+    return steepest, max(abs(t) for _, t in knots), width

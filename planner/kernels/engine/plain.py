@@ -71,12 +71,13 @@ def run(
 
 def jobs(traffic: Traffic) -> list[Job]:
     """Return the requests in the form of the step-wise engine."""
-    starts, names = traffic.prefix_start, traffic.prefix_name
+    starts, names, counts = traffic.prefix_start, traffic.prefix_name, traffic.prefix_count
     found = []
     for i in range(len(traffic.arrival)):
-        prefix = (
-            () if starts is None or names is None else names[starts[i] : starts[i + 1]].tolist()
-        )
+        prefix: list[int] = []
+        if starts is not None and names is not None:
+            end = starts[i + 1] if counts is None else starts[i] + counts[i]
+            prefix = names[starts[i] : end].tolist()
         deadline = None if traffic.deadline is None else int(traffic.deadline[i])
         found.append(
             Job(
@@ -88,6 +89,7 @@ def jobs(traffic: Traffic) -> list[Job]:
                 deadline=None if deadline == NEVER else deadline,
                 prefix=tuple(prefix),
                 group=0 if traffic.group is None else int(traffic.group[i]),
+                cached=0 if traffic.cached is None else int(traffic.cached[i]),
             )
         )
     return found

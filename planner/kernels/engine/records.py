@@ -38,10 +38,16 @@ class Traffic(NamedTuple):
     deadline: NDArray[np.int64] | None = None
     """Tick by which the first token is wanted; ``2**62``, the default, is never."""
     prefix_start: NDArray[np.int64] | None = None
-    """Where the prefix names of request i begin in ``prefix_name``. Shape ``(n + 1,)``."""
+    """Where the prefix names of request i begin in ``prefix_name``. Shape ``(n + 1,)``, each
+    request's ending where the next one's begin; ``(n,)`` with ``prefix_count``."""
     prefix_name: NDArray[np.int32] | None = None
     """Names of leading prompt blocks, >= 0 and dense: arrays as long as the largest are made.
     Equal names are equal contents, and equal contents before them."""
+    prefix_count: NDArray[np.int32] | None = None
+    """How many names request i has, if requests share stretches of ``prefix_name``."""
+    cached: NDArray[np.int32] | None = None
+    """Prompt tokens whose KV is at hand whenever the request is admitted, from 0 to ``prompt`` -
+    1: not computed, but held in blocks of its own. Colocated engines of kind v1 only."""
 
 
 class TracedStep(NamedTuple):

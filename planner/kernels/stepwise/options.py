@@ -65,11 +65,14 @@ class RouterOptions:
             ``boundaries[i]`` tokens goes to ``groups[i]``, a longer one to the last group.
         groups: For ``by_length`` and ``by_class``: replica indices per band or class; within
             a group round robin.
+        slack: For ``prefix_affinity``: a replica with more requests than this above the fewest
+            on any is passed over, however much it has cached; ``None`` passes over nobody.
     """
 
     route: Route = "round_robin"
     boundaries: tuple[int, ...] = ()
     groups: tuple[tuple[int, ...], ...] = ()
+    slack: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ class Job:
         prefix: Names of the leading full prompt blocks; equal names are equal contents *and*
             equal contents before them. Blocks without a name are the request's own.
         group: Class of traffic, for routers by class.
+        cached: Prompt tokens, fewer than all, whose KV is at hand whenever it is admitted: not
+            computed, but held in blocks of its own (v1).
     """
 
     arrival: int
@@ -33,6 +35,7 @@ class Job:
     deadline: int | None = None
     prefix: tuple[Hashable, ...] = ()
     group: int = 0
+    cached: int = 0
 
     @property
     def limit(self) -> int:

@@ -35,7 +35,14 @@ class Router:
         if route == "least_kv":
             return min(range(len(engines)), key=self._kv_then_outstanding)
         if route == "prefix_affinity":
-            return min(range(len(engines)), key=lambda i: self._least_cached(job, i))
+            slack = self._options.slack
+            fewest = min(engine.outstanding for engine in engines)
+            near = [
+                i
+                for i, engine in enumerate(engines)
+                if slack is None or engine.outstanding <= fewest + slack
+            ]
+            return min(near, key=lambda i: self._least_cached(job, i))
         return self._in_turn(job)
 
     def _kv_then_outstanding(self, i: int) -> tuple[int, int, int]:

@@ -146,6 +146,8 @@ def _admit(state: EngineState, plan: StepPlan, request: Request, budget: int) ->
         request.decoding = True
     hits = pool.lookup(request) if request.computed == 0 else []
     cached = request.computed + len(hits) * pool.block_size
+    if request.computed == 0:
+        cached = max(cached, request.job.cached)
     new = _piece(state, request.tokens - cached)
     if not options.enable_chunked_prefill and new > budget:
         if new <= options.max_num_batched_tokens:

@@ -7,6 +7,9 @@
 // blocks are freed in one entry.
 #pragma once
 
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -18,8 +21,10 @@ class BlockPool {
  public:
   BlockPool(i64 block_size, i64 usable, bool caching, i64 shared_names)
       : size_(block_size), usable_(usable), free_(usable), caching_(caching) {
-    if (caching_) names_.resize(shared_names);
+    if (!caching_) return;
     shared_names_ = shared_names;
+    shared_.reset(static_cast<Name*>(std::calloc(shared_names + 1, sizeof(Name))));
+    if (!shared_) throw std::bad_alloc{};
   }
 
   i64 block_size() const { return size_; }
@@ -51,7 +56,7 @@ class BlockPool {
     if (!caching_) return 0;
     const i64 most = std::min(shared, (prompt - 1) / size_);
     i64 index = 0;
-    while (index < most && names_[prefix[index]].first >= 0) ++index;
+    while (index < most && oldest(prefix[index]) >= 0) ++index;
     return index;
   }
 
@@ -141,20 +146,37 @@ class BlockPool {
     i64 run = 0;                                  // > 0: so many blocks without identity
   };
 
+  // Bearers by age, counted from 1, so that a page of names that nobody bears is never touched:
+  // a replica meets few of all shared names.
   struct Name {
-    i32 first = kNone, last = kNone;  // bearers, by age
-    u64 own = 0;                      // whose, for names that are not shared
+    i32 first, last;
   };
+
+  struct OwnName {
+    Name name{0, 0};
+    u64 key = 0;  // whose
+  };
+
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+
+  Name& name_of(i64 id) {
+    return id < shared_names_ ? shared_[id] : own_[id - shared_names_].name;
+  }
+
+  i32 oldest(i64 shared) const { return shared_[shared].first - 1; }
 
   static u64 own_key(const Request& it, i64 index) {
     return (static_cast<u64>(it.rank) << 32) | static_cast<u64>(index);
   }
 
   i32 oldest_bearer(const Request& it, i64 index) const {
-    if (index < it.shared) return names_[it.prefix[index]].first;
+    if (index < it.shared) return oldest(it.prefix[index]);
     if (it.preemptions == 0) return kNone;
     const auto found = own_names_.find(own_key(it, index));
-    return found == own_names_.end() ? kNone : names_[found->second].first;
+    return found == own_names_.end() ? kNone
+                                     : own_[found->second - shared_names_].name.first - 1;
   }
 
   // --- nodes ---
@@ -179,22 +201,25 @@ class BlockPool {
   // --- names ---
 
   void bear(i32 block, i32 id) {
-    Name& name = names_[id];
+    Name& name = name_of(id);
     Node& node = nodes_[block];
     node.name = id;
-    node.older = name.last;
+    node.older = name.last - 1;
     node.newer = kNone;
-    (name.last >= 0 ? nodes_[name.last].newer : name.first) = block;
-    name.last = block;
+    if (name.last) nodes_[name.last - 1].newer = block;
+    else name.first = block + 1;
+    name.last = block + 1;
   }
 
   void forget(Node& node) {
     if (node.name < 0) return;
-    Name& name = names_[node.name];
-    (node.older >= 0 ? nodes_[node.older].newer : name.first) = node.newer;
-    (node.newer >= 0 ? nodes_[node.newer].older : name.last) = node.older;
-    if (name.first < 0 && node.name >= shared_names_) {
-      own_names_.erase(name.own);
+    Name& name = name_of(node.name);
+    if (node.older >= 0) nodes_[node.older].newer = node.newer;
+    else name.first = node.newer + 1;
+    if (node.newer >= 0) nodes_[node.newer].older = node.older;
+    else name.last = node.older + 1;
+    if (!name.first && node.name >= shared_names_) {
+      own_names_.erase(own_[node.name - shared_names_].key);
       spare_names_.push_back(node.name);
     }
     node.name = kNone;
@@ -207,14 +232,13 @@ class BlockPool {
       auto [place, fresh] = own_names_.try_emplace(key, kNone);
       if (fresh) {
         if (spare_names_.empty()) {
-          place->second = static_cast<i32>(names_.size());
-          names_.emplace_back();
+          place->second = static_cast<i32>(shared_names_ + static_cast<i64>(own_.size()));
+          own_.emplace_back();
         } else {
           place->second = spare_names_.back();
           spare_names_.pop_back();
-          names_[place->second] = Name{};
         }
-        names_[place->second].own = key;
+        own_[place->second - shared_names_] = OwnName{{0, 0}, key};
       }
       const i32 node = used_node();
       bear(node, place->second);
@@ -266,7 +290,8 @@ class BlockPool {
   i32 head_ = kNone, tail_ = kNone;
   std::vector<Node> nodes_;
   std::vector<i32> spare_nodes_;
-  std::vector<Name> names_;  // shared ones first
+  std::unique_ptr<Name[], Free> shared_;  // names come from outside: shared ones first
+  std::vector<OwnName> own_;
   std::vector<i32> spare_names_;
   std::unordered_map<u64, i32> own_names_;
 };

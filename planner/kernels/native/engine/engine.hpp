@@ -101,8 +101,8 @@ class Engine {
   // Leading blocks of a prompt that bear shared names here.
   i32 shared_blocks(i64 rank) const {
     if (!traffic_.prefix_start || !options_.prefix_caching) return 0;
-    const i64 names = traffic_.prefix_start[rank + 1] - traffic_.prefix_start[rank];
-    return static_cast<i32>(std::min(names, traffic_.prompt[rank] / options_.block_size));
+    return static_cast<i32>(
+        std::min(traffic_.names_of(rank), traffic_.prompt[rank] / options_.block_size));
   }
 
   void forget(Request* it) { arena_.give_back(it); }
@@ -289,7 +289,9 @@ class Engine {
     }
     hits_.clear();
     if (it->computed == 0) pool_.lookup(*it, &hits_);
-    const i64 cached = it->computed + static_cast<i64>(hits_.size()) * pool_.block_size();
+    i64 cached = it->computed + static_cast<i64>(hits_.size()) * pool_.block_size();
+    if (it->computed == 0 && traffic_.cached)
+      cached = std::max<i64>(cached, traffic_.cached[it->rank]);
     i64 fresh = piece(it->tokens() - cached);
     if (!options_.chunked && fresh > budget) {
       if (fresh <= options_.max_num_batched_tokens) return -1;

@@ -72,6 +72,7 @@ void read_law(Reader* in, Law* law) {
 RouterOptions read_router(Reader* in, i64 replicas) {
   RouterOptions it;
   it.route = static_cast<Route>(in->number(0, 5));
+  it.slack = in->number(-1, kMost);
   const i64 boundaries = in->number(0, kMost);
   for (i64 i = 0; in->ok() && i < boundaries; ++i) it.boundaries.push_back(in->number(0, kNever));
   const i64 groups = in->number(0, kMost);
@@ -104,15 +105,23 @@ bool traffic_in_range(const Traffic& it) {
     if (i && it.arrival[i] < it.arrival[i - 1]) return false;
     if (it.deadline && (it.deadline[i] < 0 || it.deadline[i] > kNever)) return false;
     if (it.group && it.group[i] < 0) return false;
+    if (it.cached && (it.cached[i] < 0 || it.cached[i] >= it.prompt[i])) return false;
   }
   return true;
 }
 
 bool prefixes_in_range(const Traffic& it, i64 names) {
   if (!it.prefix_start) return true;
-  if (it.prefix_start[0] != 0 || it.prefix_start[it.count] != names) return false;
-  for (i64 i = 0; i < it.count; ++i)
-    if (it.prefix_start[i + 1] < it.prefix_start[i]) return false;
+  if (it.prefix_count) {
+    for (i64 i = 0; i < it.count; ++i) {
+      const i64 start = it.prefix_start[i], some = it.prefix_count[i];
+      if (start < 0 || some < 0 || start > names || some > names - start) return false;
+    }
+  } else {
+    if (it.prefix_start[0] != 0 || it.prefix_start[it.count] != names) return false;
+    for (i64 i = 0; i < it.count; ++i)
+      if (it.prefix_start[i + 1] < it.prefix_start[i]) return false;
+  }
   for (i64 i = 0; i < names; ++i)
     if (it.prefix_name[i] < 0 || it.prefix_name[i] >= it.names) return false;
   return true;
@@ -159,17 +168,17 @@ PyObject* refuse(const char* why) {
 }
 
 PyObject* simulate_unguarded(PyObject* args) {
-  PyObject *fleet_in, *knots_in[2], *routers_in[2], *t[9], *c[15], *steps_in, *times_in;
+  PyObject *fleet_in, *knots_in[2], *routers_in[2], *t[11], *c[15], *steps_in, *times_in;
   int keep_steps;
-  if (!PyArg_ParseTuple(args, "O(OO)(OO)(OOOOOOOOO)(OOOOOOOOOOOOOOO)OOp:simulate", &fleet_in,
+  if (!PyArg_ParseTuple(args, "O(OO)(OO)(OOOOOOOOOOO)(OOOOOOOOOOOOOOO)OOp:simulate", &fleet_in,
                         &knots_in[0], &knots_in[1], &routers_in[0], &routers_in[1], &t[0], &t[1],
-                        &t[2], &t[3], &t[4], &t[5], &t[6], &t[7], &t[8], &c[0], &c[1], &c[2],
+                        &t[2], &t[3], &t[4], &t[5], &t[6], &t[7], &t[8], &t[9], &t[10], &c[0], &c[1], &c[2],
                         &c[3], &c[4], &c[5], &c[6], &c[7], &c[8], &c[9], &c[10], &c[11], &c[12],
                         &c[13], &c[14], &steps_in, &times_in, &keep_steps))
     return nullptr;
 
   Array<i64> fleet, knots[2], routers[2], arrival, deadline, prefix_start, n_steps, token_times;
-  Array<i32> prompt, output, limit, priority, group, prefix_name, narrow[5];
+  Array<i32> prompt, output, limit, priority, group, prefix_name, prefix_count, cached, narrow[5];
   Array<std::uint8_t> fate;
   Array<i64> wide[9];
   if (!fleet.borrow_if_any(fleet_in, false) || !knots[0].borrow_if_any(knots_in[0], false) ||
@@ -178,7 +187,8 @@ PyObject* simulate_unguarded(PyObject* args) {
       !prompt.borrow_if_any(t[1], false) || !output.borrow_if_any(t[2], false) || !limit.borrow_if_any(t[3], false) ||
       !priority.borrow_if_any(t[4], false) || !group.borrow_if_any(t[5], false) ||
       !deadline.borrow_if_any(t[6], false) || !prefix_start.borrow_if_any(t[7], false) ||
-      !prefix_name.borrow_if_any(t[8], false) || !fate.borrow_if_any(c[0], true) ||
+      !prefix_name.borrow_if_any(t[8], false) || !prefix_count.borrow_if_any(t[9], false) ||
+      !cached.borrow_if_any(t[10], false) || !fate.borrow_if_any(c[0], true) ||
       !n_steps.borrow_if_any(steps_in, true) || !token_times.borrow_if_any(times_in, true))
     return nullptr;
   for (int i = 0; i < 9; ++i)
@@ -222,8 +232,10 @@ PyObject* simulate_unguarded(PyObject* args) {
   const i64 count = arrival.size();
   if (arrival.absent() || count > kMost || !prompt.has(count) || !output.has(count) ||
       !limit.has_if_any(count) || !priority.has_if_any(count) || !group.has_if_any(count) ||
-      !deadline.has_if_any(count) || !prefix_start.has_if_any(count + 1) ||
-      prefix_start.absent() != prefix_name.absent())
+      !deadline.has_if_any(count) || !cached.has_if_any(count) || !prefix_count.has_if_any(count) ||
+      !prefix_start.has_if_any(prefix_count.absent() ? count + 1 : count) ||
+      prefix_start.absent() != prefix_name.absent() ||
+      (prefix_start.absent() && !prefix_count.absent()))
     return refuse("arrays of unequal length");
   traffic.count = count;
   traffic.arrival = arrival.data();
@@ -235,6 +247,8 @@ PyObject* simulate_unguarded(PyObject* args) {
   traffic.deadline = deadline.data();
   traffic.prefix_start = prefix_start.data();
   traffic.prefix_name = prefix_name.data();
+  traffic.prefix_count = prefix_count.data();
+  traffic.cached = cached.data();
   if (!traffic_in_range(traffic) || !prefixes_in_range(traffic, prefix_name.size()))
     return refuse("the traffic is out of range");
 

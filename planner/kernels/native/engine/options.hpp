@@ -52,9 +52,14 @@ struct Traffic {
   const i32 *limit = nullptr, *priority = nullptr, *group = nullptr;  // null: absent
   const i64* deadline = nullptr;
   const i64* prefix_start = nullptr;  // count + 1 offsets into prefix_name; null: no prefixes
+  const i32* prefix_count = nullptr;  // if there, count offsets and so many names each
   const i32* prefix_name = nullptr;   // names are 0 .. names - 1
   i64 names = 0;
+  const i32* cached = nullptr;        // prompt tokens whose KV is at hand; null: none
 
+  i64 names_of(i64 rank) const {
+    return prefix_count ? prefix_count[rank] : prefix_start[rank + 1] - prefix_start[rank];
+  }
   i32 limit_of(i64 rank) const { return limit ? limit[rank] : output[rank]; }
 };
 

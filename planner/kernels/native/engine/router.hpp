@@ -15,6 +15,7 @@ enum class Route {
 
 struct RouterOptions {
   Route route = Route::kRoundRobin;
+  i64 slack = -1;  // prefix affinity: requests above the fewest by which a replica is passed over
   std::vector<i64> boundaries;
   std::vector<std::vector<i64>> groups;
 };
@@ -37,20 +38,29 @@ class Router {
           it.look(now, scheduled);
           return it.pool().held();
         });
-      case Route::kPrefixAffinity:
+      case Route::kPrefixAffinity: {
+        const i64 most = options_.slack < 0 ? kNever : fewest_outstanding() + options_.slack;
         return least([&](Engine& it) {
+          if (it.outstanding() > most) return i64{1};
           const i32 shared = it.shared_blocks(rank);
           if (shared == 0) return i64{0};
           it.look(now, scheduled);
           const i32* prefix = traffic_.prefix_name + traffic_.prefix_start[rank];
           return -it.pool().cached_blocks(prefix, shared, traffic_.prompt[rank]);
         });
+      }
       default:
         return in_turn(rank);
     }
   }
 
  private:
+  i64 fewest_outstanding() const {
+    i64 fewest = engines_[0]->outstanding();
+    for (const Engine* it : engines_) fewest = std::min(fewest, it->outstanding());
+    return fewest;
+  }
+
   // The least value, then the fewest requests, then the lowest index.
   template <class Value>
   i64 least(Value value) {

@@ -1,0 +1,123 @@
+"""One pool whose replicas keep the KV of prefixes, served by the engine that knows blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from planner.kernels.engine import Traffic as EngineTraffic
+from planner.kernels.engine import simulate_fleet
+from planner.kernels.stepwise import Colocated, EngineOptions, RouterOptions, StepLaw
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from planner.kernels import Law, Limits, Router
+    from planner.simulation.draw import Traffic
+
+NO_LIMIT = 2**62
+"""Steps at which a simulation gives up: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCache:
+    """How replicas keep prefixes, and whether the router looks at what they hold."""
+
+    block_tokens: int
+    """Tokens of a KV block: what is shared is shared in whole blocks."""
+    affinity_slack: int | None = None
+    """A request goes where the longest part of its prompt is kept, but to no replica with more
+    requests than this above the fewest on any; None: the pool's router does not look."""
+
+
+class Served(NamedTuple):
+    """Arrays of shape ``(n,)``; ps, -1 where rejected."""
+
+    first_scheduled_ps: NDArray[np.int64]
+    first_token_ps: NDArray[np.int64]
+    finish_ps: NDArray[np.int64]
+    cached_tokens: NDArray[np.int32]
+    """Prompt tokens found when first admitted."""
+
+
+def serve_with_cache(
+    law: Law,
+    limits: Limits,
+    cache: PrefixCache,
+    traffic: Traffic,
+    *,
+    replicas: int,
+    router: Router,
+) -> Served:
+    """Serve requests whose prompts may begin with what a replica still holds.
+
+    Memory is counted in the cache's blocks: of another size than the limits' there are as many
+    whole ones as the same memory holds.
+
+    Args:
+        law: Time of a step.
+        limits: Of each replica.
+        cache: How prefixes are kept.
+        traffic: With names of blocks of the cache's size, or tokens found by assumption.
+        replicas: Number of replicas.
+        router: How requests are shared out, if not by what replicas hold.
+    """
+    memory = limits.kv_blocks * limits.block_size
+    kept_free = limits.watermark_blocks * limits.block_size
+    prefix = traffic.prefix
+    engine = EngineOptions(
+        limits.max_num_seqs,
+        limits.max_num_batched_tokens,
+        block_size=cache.block_tokens,
+        usable_blocks=memory // cache.block_tokens,
+        reserve_full_isl=limits.reserve_full_prompt,
+        watermark_blocks=-(-kept_free // cache.block_tokens),
+        prefix_caching=prefix is not None,
+    )
+    looks = prefix is not None and cache.affinity_slack is not None
+    records = simulate_fleet(
+        EngineTraffic(
+            traffic.arrival_ps,
+            np.ascontiguousarray(traffic.prompt),
+            np.ascontiguousarray(traffic.output),
+            prefix_start=None if prefix is None else prefix.start,
+            prefix_name=None if prefix is None else prefix.name,
+            prefix_count=None if prefix is None else prefix.count,
+            cached=traffic.cached,
+        ),
+        Colocated(
+            engine,
+            step_law_of(law.tokens_ps.tobytes(), law[1:]),
+            replicas,
+            RouterOptions("prefix_affinity", slack=cache.affinity_slack)
+            if looks
+            else RouterOptions(router),
+        ),
+        max_steps=NO_LIMIT,
+    )
+    return Served(
+        records.first_scheduled, records.first_token, records.finish, records.cached_tokens
+    )
+
+
+@lru_cache(maxsize=64)
+def step_law_of(tokens_ps: bytes, coefficients: tuple[int, int, int, int]) -> StepLaw:
+    """Return the same law as a list of knots, one for each number of tokens.
+
+    Args:
+        tokens_ps: ``Law.tokens_ps`` as bytes: an array is no key.
+        coefficients: The law's others, in their order.
+    """
+    square, context, sequence, chunk_context = coefficients
+    table = np.frombuffer(tokens_ps, np.int64).tolist()
+    return StepLaw(
+        tuple(enumerate(table)),
+        c_x=square,
+        c_k=context,
+        c_n=sequence,
+        c_c=chunk_context,
+        shift=16,
+    )
