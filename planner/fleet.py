@@ -141,7 +141,7 @@ class Pool(Spec):
     kv_tokens: int
     """KV cache of one replica, in tokens."""
     offered_rps: float
-    """Load of the whole pool."""
+    """Load of the whole pool; users who wait count as their workload's ``user_rps``."""
     capacity_rps: Interval
     """Largest load of one replica, in a pool of about this size, that keeps every promise."""
     busy_share: float | None
@@ -182,6 +182,21 @@ class Misses(Spec):
     failed: float
 
 
+class WaitingUsers(Spec):
+    """Users who wait for each answer before they ask again.
+
+    Theirs is the offered rate: users / (thinking + answering).
+    """
+
+    users: int
+    think_s: float
+    """Mean time from an answer to the next request."""
+    response_s: float
+    """Mean time from a request to the last token of its answer, simulated."""
+    user_rps: float
+    """What the loads of pools count a user as."""
+
+
 class WorkloadResult(Spec):
     """What one workload gets of the fleet."""
 
@@ -197,6 +212,8 @@ class WorkloadResult(Spec):
     misses: Misses | None
     """None where a pool keeps prefixes: nobody keeps account of its parts of time yet."""
     routing: tuple[RoutingShare, ...]
+    users: WaitingUsers | None = None
+    """Where the workload is that of users who wait; routing shares are then of users."""
     prefix_hits: PrefixHits | None = None
     """In the whole fleet; None where nothing is known of its prefixes or no pool keeps any."""
 
@@ -221,6 +238,51 @@ class PeriodResult(Spec):
     workloads: tuple[PeriodWorkload, ...]
 
 
+class DeferredPeriod(Spec):
+    """A period in which deferred work is done."""
+
+    id: str
+    served_rps: float
+    """Mean over the period."""
+    busiest_rps: float
+    """In the window of the period in which most is done; simulated at this rate."""
+    units: dict[str, int]
+    """Lent to it for the whole period, by pool."""
+    attainment: Interval
+    """From the time at which the planner lets a request go."""
+    verdict: Verdict
+
+
+class DeferredResult(Spec):
+    """Work that may wait: when it is done, and by which units."""
+
+    id: str
+    window_s: float
+    """Within which each request is done."""
+    offered_rps: float
+    """Mean over all time."""
+    served_rps: float
+    """The same of what is done."""
+    most_waiting: float
+    """Requests, at the worst end of a window of time."""
+    promise: float
+    periods: tuple[DeferredPeriod, ...]
+
+
+class ScenarioResult(Spec):
+    """The fleet in one scenario of the demand."""
+
+    id: str
+    weight: float
+    """All weights sum to 1."""
+    planned_for: bool
+    """Whether the demand that was planned for covers it."""
+    multiples: dict[str, float]
+    """Demand by workload, as a multiple of what the scenario's arrivals say."""
+    attainment: dict[str, Interval]
+    verdicts: dict[str, Verdict]
+
+
 class SupplyLine(Spec):
     """Accelerators to rent or use."""
 
@@ -238,6 +300,27 @@ class BillLine(Spec):
 
     item: str
     usd_per_hour: float
+
+
+class SplitPart(Spec):
+    """Short or long prompts of a workload."""
+
+    id: str
+    """Appears in the ids of the pools that serve it."""
+    share: float
+    """Of the workload's requests."""
+    promise: float
+    """Attainment that the search promised to this part so that the whole keeps its own."""
+
+
+class SplitByLength(Spec):
+    """A workload whose long prompts are routed to pools of their own."""
+
+    workload: str
+    up_to: int
+    """Longest prompt, in tokens, that goes to the pools of the first part."""
+    parts: tuple[SplitPart, ...]
+    """Short prompts, then long ones."""
 
 
 class Decision(Spec):
@@ -321,6 +404,9 @@ class Evidence(Spec):
     demand_sweep: tuple[DemandPoint, ...]
     arrival_sweep: tuple[ArrivalPoint, ...] = ()
     """The fleet under evener and burstier arrivals at the same mean rate."""
+    promise_kept_in: float | None = None
+    """P(promise kept): weight of the scenarios of the demand in which every promise is kept; null
+    where there are none."""
     without_prefix_cache: WithoutPrefixCache | None = None
     """Where a pool keeps prefixes."""
     candidates: int
@@ -409,10 +495,18 @@ class FleetPlan(Spec):
     pools: tuple[Pool, ...]
     workloads: tuple[WorkloadResult, ...]
     periods: tuple[PeriodResult, ...] = ()
+    planned_multiples: dict[str, float] = Field(default_factory=dict)
+    """What the demand of each workload was multiplied by to plan for scenarios of it."""
+    demand_scenarios: tuple[ScenarioResult, ...] = ()
+    """The fleet in every scenario of the demand."""
+    deferred: tuple[DeferredResult, ...] = ()
+    """Work that waits for periods in which units are free; of all totals only in the bill."""
     placement: tuple[dict[str, Any], ...] = ()
     supply: tuple[SupplyLine, ...]
     bill: tuple[BillLine, ...]
     decisions: tuple[Decision, ...]
+    splits: tuple[SplitByLength, ...] = ()
+    """Routing by prompt length; its promise stays that of the whole workload."""
     rejected: tuple[Rejected, ...]
     limits: tuple[LimitUse, ...]
     evidence: Evidence

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from planner.milp import Instance
+from planner.milp import Deferral, Instance
 
 SHARES = (0.25, 0.5, 0.75, 0.9, 1.0)
 
@@ -46,6 +46,26 @@ def two_by_two(**changes: object) -> Instance:
         "usd_per_hour": {"small": 1.0, "big": 10.0},
     }
     return Instance(**(data | changes))  # type: ignore[arg-type]
+
+
+def day_and_night(**changes: object) -> Deferral:
+    """A day and a night of one slot each; 18 requests of ``index`` come by day.
+
+    By day two big units are needed, by night one. A unit lent does 0.001 req/s, 3.6 in a slot
+    of an hour; the window is two slots.
+    """
+    data = {
+        "B": ("index",),
+        "T": ("day", "night"),
+        "S": ("noon", "midnight"),
+        "period_of": {"noon": "day", "midnight": "night"},
+        "arriving": {("index", "noon"): 18.0},
+        "slots_to_wait": {"index": 2},
+        "slot_s": 3600.0,
+        "lent_rps": {("big", "index"): 0.001},
+        "kept": {("big", "day"): 2, ("big", "night"): 1},
+    }
+    return Deferral(**(data | changes))  # type: ignore[arg-type]
 
 
 def fleet_problem(

@@ -3,10 +3,13 @@
 Nothing is dropped for a bad guess alone. A template goes only if even its optimistic
 mean-field bound costs more per request than another template's simulated capacity does, and
 the best few of every accelerator stay whatever they cost, so that "why not X?" has an answer.
+So do those of which the load at hand takes the cheapest whole replicas: a large replica may be the
+cheapest per request at its capacity and far too much for a small load.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -52,6 +55,15 @@ class Screened:
     def usd_per_request(self) -> float:
         """Price of a replica over its coarse capacity."""
         return self.template.build.usd_per_hour / 3600 / self.capacity_rps
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of the whole replicas that carry the template's load at its coarse capacity."""
+        return _whole_usd(self.template, self.capacity_rps)
+
+
+def _whole_usd(template: Template, capacity_rps: float) -> float:
+    return math.ceil(sum(template.mix_rps) / capacity_rps) * template.build.usd_per_hour
 
 
 def bounds_of(
@@ -105,14 +117,15 @@ def screen(
             continue
         bounded.append((template.build.usd_per_hour / 3600 / bound.load_rps, template, bound))
     bounded.sort(key=lambda item: (item[0], item[1].id))
-    best = float("inf")
+    best = least = float("inf")
     seen: dict[str, int] = {}
     kept: list[Screened] = []
     for usd, template, bound in bounded:
         check()
         check()
         accelerator = template.build.accelerator
-        if usd > best * MARGIN and seen.get(accelerator, 0) >= FEW_PER_ACCELERATOR:
+        dear = usd > best * MARGIN and _whole_usd(template, bound.load_rps) >= least
+        if dear and seen.get(accelerator, 0) >= FEW_PER_ACCELERATOR:
             removed.append(_dearer(template, usd, best))
             continue
         setup = setup_of(template.build, 1, router)
@@ -125,7 +138,7 @@ def screen(
         one = Screened(template, bound, found)
         kept.append(one)
         seen[accelerator] = seen.get(accelerator, 0) + 1
-        best = min(best, one.usd_per_request)
+        best, least = min(best, one.usd_per_request), min(least, one.usd_per_hour)
     return _the_best(kept, removed), removed
 
 
@@ -144,11 +157,12 @@ def _the_best(kept: list[Screened], removed: list[Removed]) -> list[Screened]:
     counts: dict[str, int] = {}
     hardware: dict[str, int] = {}
     cheapest: dict[str, float] = {}
+    least = min((one.usd_per_hour for one in kept), default=0.0)
     for one in kept:
         build = one.template.build
         per_accelerator = counts.get(build.accelerator, 0)
         same = hardware.get(build.hardware, 0)
-        close = one.usd_per_request <= CLOSE * kept[0].usd_per_request
+        close = one.usd_per_request <= CLOSE * kept[0].usd_per_request or one.usd_per_hour <= least
         fresh = per_accelerator < FEW_PER_ACCELERATOR and not same
         first = cheapest.setdefault(build.hardware, one.usd_per_request)
         rival = same < POLICIES_PER_HARDWARE or one.usd_per_request <= COARSE_ERROR * first

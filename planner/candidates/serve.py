@@ -48,7 +48,8 @@ def templates_of(
     """Pair builds with the workloads that they can serve.
 
     A build serves each of its workloads alone, and all of its model's workloads that it can
-    serve together, as far as the scenario's ``sharing`` allows.
+    serve together, as far as the scenario's ``sharing`` allows. Long prompts that were split from
+    the rest of their workload stay alone.
 
     Args:
         problem: The question.
@@ -97,7 +98,9 @@ def _groups(problem: Problem, build: Build, able: list[int]) -> Iterator[tuple[i
         return
     for w in able:
         yield (w,)
-    if sharing == "search" and len(able) > 1:
+    apart = {part for whole in problem.wholes for part in whole.parts[1:]}
+    together = tuple(w for w in able if w not in apart)
+    if sharing == "search" and len(together) > 1:
         yield together
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.kernels.pool import Router
-    from planner.kernels.records import ClientRecords, Law, Limits
+    from planner.kernels.records import ClientRecords, Law, Limits, Sources
 
 
 def simulate_closed_loop(
@@ -112,6 +112,66 @@ def simulate_capped(
     return _run(law, limits, traffic, permits, 0, replicas, router, stages)
 
 
+def simulate_users(
+    law: Law,
+    limits: Limits,
+    arrival_ps: NDArray[np.int64],
+    prompt_tokens: NDArray[np.int32],
+    output_tokens: NDArray[np.int32],
+    sources: Sources,
+    start_ps: NDArray[np.int64],
+    think_ps: NDArray[np.int64],
+    *,
+    replicas: int = 1,
+    router: Router = "round_robin",
+    stages: bool = False,
+) -> ClientRecords:
+    """Serve several sources of requests at once: users who wait for their answers, and others.
+
+    A source with permits has as many users; each sends the source's next request once their
+    last is finished and they have thought. A source without permits is open. Sending ends with
+    the first source that has sent all its requests, so that none is missing beside the others.
+
+    Args:
+        law: Time of a step.
+        limits: Limits of each replica.
+        arrival_ps: When each request comes, ascending within an open source, and no earlier than
+            which a user sends it; shape ``(n,)``, ps.
+        prompt_tokens: In the order of sending within a source; shape ``(n,)``, int32, >= 1.
+        output_tokens: Shape ``(n,)``, int32, >= 1.
+        sources: Who sends which request.
+        start_ps: When each user is first ready, source by source; ps, >= 0.
+        think_ps: From the finish of request i to its user's next sending; int64, shape ``(n,)``.
+        replicas: Number of replicas, >= 1.
+        router: How requests are shared out, in order of sending.
+        stages: Record all stages of each request.
+
+    Returns:
+        One record per request, and when it was sent; -1 where it was not.
+
+    Raises:
+        ValueError: Arrays of wrong type, shape or order, or numbers out of range.
+        OverflowError: Simulated time passed 53 days.
+    """
+    n, kinds = len(arrival_ps), len(sources.permits)
+    order = np.argsort(sources.source, kind="stable")
+    again = np.diff(sources.source[order]) == 0
+    if sources.source.shape != (n,) or sources.source.dtype != np.int32:
+        raise ValueError("sources: expected the source of each request, one row of int32")
+    if n and not 0 <= sources.source.min() <= sources.source.max() < kinds:
+        raise ValueError("sources: a request has a source that does not exist")
+    if n and np.bincount(sources.source, minlength=kinds).min() == 0:
+        raise ValueError("sources: each needs a request; leave out one that sends none")
+    if (np.diff(arrival_ps[order])[again] < 0).any():
+        raise ValueError("arrival_ps: must ascend within each source")
+    if start_ps.size != sources.permits.sum() or (sources.permits < 0).any():
+        raise ValueError("start_ps: expected one start for each permit")
+    if start_ps.size and not 0 <= start_ps.min() <= start_ps.max() < LAST_PS:
+        raise ValueError("start_ps: must be from 0 to 2**62")
+    traffic = (arrival_ps, prompt_tokens, output_tokens)
+    return _run(law, limits, traffic, start_ps, think_ps, replicas, router, stages, sources)
+
+
 def _run(
     law: Law,
     limits: Limits,
@@ -121,9 +181,10 @@ def _run(
     replicas: int,
     router: Router,
     stages: bool,
+    sources: Sources | None = None,
 ) -> ClientRecords:
     check_limits(law, limits, replicas, router)
-    check_traffic(*traffic)
+    check_traffic(traffic[0] if sources is None else np.sort(traffic[0]), *traffic[1:])
     arrival = np.ascontiguousarray(traffic[0])
     prompt, output = np.ascontiguousarray(traffic[1]), np.ascontiguousarray(traffic[2])
     n = len(arrival)
@@ -137,4 +198,5 @@ def _run(
     run = compiled.run_clients if compiled.COMPILED else plain_clients.run_clients
     law = law._replace(tokens_ps=np.ascontiguousarray(law.tokens_ps))
     code = ROUTERS[router]
-    return run(law, limits, arrival, prompt, output, think, permits, replicas, code, stages=stages)
+    requests = (arrival, prompt, output, think)
+    return run(law, limits, *requests, permits, replicas, code, stages=stages, sources=sources)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.kernels.records import ClientRecords, Records, Stages
+from planner.kernels.records import ClientRecords, Records, Stages, one_source
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from numpy.typing import NDArray
 
-    from planner.kernels.records import Law, Limits
+    from planner.kernels.records import Law, Limits, Sources
 
 _NATIVE: Final = Path(__file__).parent / "native"
 
@@ -86,6 +86,7 @@ def run_clients(
     router: int,
     *,
     stages: bool = False,
+    sources: Sources | None = None,
 ) -> ClientRecords:
     """Simulate one pool and its clients, as :func:`planner.kernels.plain_clients.run_clients`.
 
@@ -95,6 +96,7 @@ def run_clients(
     """
     columns = _Columns(len(arrival_ps), replicas, stages)
     sent = np.empty(len(arrival_ps), np.int64)
+    sources = sources or one_source(len(arrival_ps), len(permit_ps))
     native().simulate_clients(
         law,
         limits,
@@ -107,6 +109,8 @@ def run_clients(
         think_ps,
         permit_ps,
         sent,
+        sources.source,
+        sources.permits,
     )
     return ClientRecords(sent, columns.records())
 

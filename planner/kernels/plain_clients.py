@@ -10,12 +10,12 @@ import numpy as np
 from planner.kernels.plain import lists, records
 from planner.kernels.plain_pool import PlainPool
 from planner.kernels.plain_replica import NEVER
-from planner.kernels.records import LAST_PS, ClientRecords
+from planner.kernels.records import LAST_PS, ClientRecords, one_source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from planner.kernels.records import Law, Limits
+    from planner.kernels.records import Law, Limits, Sources
 
 
 def run_clients(
@@ -30,6 +30,7 @@ def run_clients(
     router: int,
     *,
     stages: bool = False,
+    sources: Sources | None = None,
 ) -> ClientRecords:
     """Send each request once it is there and a permit is free; arguments already checked.
 
@@ -40,40 +41,88 @@ def run_clients(
         prompt_tokens: Shape ``(n,)``.
         output_tokens: Shape ``(n,)``.
         think_ps: From a request's finish to the return of its permit; shape ``(n,)``.
-        permit_ps: When each permit is first free; shape ``(clients,)``.
+        permit_ps: When each permit is first free, source by source; shape ``(clients,)``.
         replicas: Number of replicas.
         router: 0 round robin, 1 least outstanding.
         stages: Record all stages of each request.
+        sources: Who sends which request; one source for all if left out. Sending ends with the
+            first source that has sent all its requests.
 
     Raises:
         OverflowError: Simulated time passed ``LAST_PS``.
     """
     traffic, columns = lists(arrival_ps, prompt_tokens, output_tokens)
     ready, think = arrival_ps.tolist(), think_ps.tolist()
+    n = len(ready)
+    traffic.arrival[:] = [-1] * n
     pool = PlainPool(law, limits, traffic, columns, replicas, router, LAST_PS)
-    permits = permit_ps.tolist()
-    heapify(permits)
-    served: list[int] = []
+    sources = sources or one_source(n, len(permit_ps))
+    who = sources.source.tolist()
+    senders = _senders(sources, permit_ps)
+    served = [-1] * n
     passed = -1
+    sending = n > 0
     while True:
-        request = len(served)
-        send = max(ready[request], permits[0]) if permits and request < len(ready) else NEVER
+        first, send = None, NEVER
+        for sender in senders if sending else ():
+            at = sender.send(ready)
+            if at < send:
+                first, send = sender, at
         boundary = pool.next_boundary
         if send <= boundary:
-            if send == NEVER:
+            if first is None:
                 break
             if send >= LAST_PS:
                 raise OverflowError("simulated time passed 2**62 ps (53 days)")
-            heappop(permits)
+            request = first.take()
+            sending = first.next < len(first.requests)
             traffic.arrival[request] = send
-            served.append(pool.push(request, late=send == passed))
-            if served[-1] < 0:
-                heappush(permits, send + think[request])
+            served[request] = pool.push(request, late=send == passed)
+            if served[request] < 0:
+                first.give_back(send + think[request])
         else:
             passed = boundary
             pool.advance(boundary + 1)
             for finished in pool.done:
-                heappush(permits, boundary + think[finished])
+                senders[who[finished]].give_back(boundary + think[finished])
             pool.done.clear()
     whole = records(law, traffic, columns, np.array(served, np.int32), pool.drain(), stages=stages)
     return ClientRecords(np.array(traffic.arrival, np.int64), whole)
+
+
+class _Sender:
+    """A source with its free permits."""
+
+    def __init__(self, permits: list[int], requests: list[int]) -> None:
+        self.open = not permits
+        self.permits = permits
+        self.requests = requests
+        self.next = 0
+        heapify(self.permits)
+
+    def send(self, ready: list[int]) -> int:
+        """Return when its next request is sent; there is one."""
+        at = ready[self.requests[self.next]]
+        if self.open:
+            return at
+        return max(at, self.permits[0]) if self.permits else NEVER
+
+    def take(self) -> int:
+        """Take the next request, and a permit for it."""
+        if not self.open:
+            heappop(self.permits)
+        self.next += 1
+        return self.requests[self.next - 1]
+
+    def give_back(self, at: int) -> None:
+        """Return a permit that is free again at a time."""
+        if not self.open:
+            heappush(self.permits, at)
+
+
+def _senders(sources: Sources, permit_ps: NDArray[np.int64]) -> list[_Sender]:
+    edges = np.cumsum(sources.permits)[:-1]
+    return [
+        _Sender(part.tolist(), np.flatnonzero(sources.source == k).tolist())
+        for k, part in enumerate(np.split(permit_ps, edges))
+    ]

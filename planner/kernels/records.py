@@ -115,13 +115,29 @@ class Records(NamedTuple):
         return np.where(self.finish_ps < 0, np.int64(0), self.preempted_ps - late)
 
 
+class Sources(NamedTuple):
+    """Who sends which request; every source has an order and permits of its own."""
+
+    source: NDArray[np.int32]
+    """Source of each request, from 0; shape ``(n,)``."""
+    permits: NDArray[np.int64]
+    """Permits of each source; one with none is open: its requests are sent when they come.
+    Shape ``(sources,)``."""
+
+
+def one_source(requests: int, permits: int) -> Sources:
+    """Return the one source of requests that share all permits."""
+    return Sources(np.zeros(requests, np.int32), np.array([permits], np.int64))
+
+
 class ClientRecords(NamedTuple):
     """Records of requests that clients sent when a permit was free."""
 
     sent_ps: NDArray[np.int64]
-    """When the client sent it, rejected or not: the arrival at the router; shape ``(n,)``."""
+    """When the client sent it, rejected or not: the arrival at the router; shape ``(n,)``. -1
+    where it was not sent, as another source had come to its end."""
     records: Records
-    """Times are on the same clock; the queue stage begins with the sending."""
+    """Times are on the same clock; the queue stage begins with the sending. -1 where not sent."""
 
 
 LAST_PS = 2**62

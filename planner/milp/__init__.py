@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.milp.choice import Choice, Step
 from planner.milp.choose import choose
+from planner.milp.deferral import Deferral
 from planner.milp.instance import IDLE, Instance
 from planner.milp.objective import Objective
 from planner.milp.prices import Price, relaxation_prices, resolve_prices
@@ -12,6 +13,7 @@ from planner.milp.relax import NoFleetError, Shortfall, shortfalls, single_short
 __all__ = [
     "IDLE",
     "Choice",
+    "Deferral",
     "Instance",
     "NoFleetError",
     "Objective",

@@ -47,6 +47,12 @@ class Choice:
     """Units of template j at point o (idle included), by (j, o); zeros are left out."""
     shed_rps: Mapping[str, float]
     """Load that is turned away, by workload, req/s."""
+    lent: Mapping[tuple[str, str, str], int]
+    """Units of template j lent to deferrable workload b in period t, by (j, b, t)."""
+    deferred: Mapping[tuple[str, str], float]
+    """What is done of deferrable workload b in slot k, requests, by (b, k)."""
+    waiting: Mapping[tuple[str, str], float]
+    """What of it waits at the end of slot k, requests, by (b, k)."""
     goodput_rps: Mapping[str, float]
     """Compliant goodput by workload, req/s."""
     bill: Mapping[str, float]
@@ -121,6 +127,9 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
         units={j: n for j, n in units.items() if n},
         weights=weights,
         shed_rps={w: value[v.z[w].name] for w in data.W},
+        lent={i: round(value[u.name]) for i, u in v.u.items() if round(value[u.name])},
+        deferred={i: value[y.name] for i, y in v.y.items()},
+        waiting={i: value[q.name] for i, q in v.q.items()},
         goodput_rps=goodput_rps,
         bill=bill,
         cost_usd_per_hour=sum(bill.values()),

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import pulp
 
+from planner.milp.constraints.deferral import (
+    deferred_work_is_done_in_its_window,
+    units_are_lent_when_free,
+    work_is_done_by_lent_units,
+)
 from planner.milp.constraints.serving import (
     a_share_needs_a_unit,
     every_request_is_offered,
@@ -56,13 +61,16 @@ CONSTRAINTS: Final[Mapping[str, Family]] = {
     "C7": units_stay_within_their_limit,
     "C8": budget_is_kept,
     "C9": goodput_reaches_its_floor,
+    "C10": units_are_lent_when_free,
+    "C11": work_is_done_by_lent_units,
+    "C12": deferred_work_is_done_in_its_window,
 }
 
 
 def rows(data: Instance, v: Variables) -> Iterator[tuple[str, tuple[str, ...], pulp.LpConstraint]]:
     """Yield number, index and row of every family, in the order of the page.
 
-    A family about an option of the scenario (C5 to C9) yields a row per limit that is given,
+    A family about an option of the scenario (C5 to C12) yields a row per limit that is given,
     so it is there or it is not.
     """
     for number, family in CONSTRAINTS.items():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
+from planner.milp.deferral import Deferral, mistakes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -66,10 +67,17 @@ class Instance:
     """B: most that the fleet may cost, USD/h; None means no limit."""
     goodput_floor_rps: float | None = None
     """F: least compliant goodput of all workloads, weighted by v_w; None means no floor."""
+    min_units: Mapping[str, int] = field(default_factory=dict)
+    """l_j: fewest units of j; absent means none."""
+    deferral: Deferral | None = None
+    """Work that may wait; None means that there is none."""
 
     def __post_init__(self) -> None:
         mistakes = [*_sets(self)]
         mistakes = mistakes or [*_numbers(self), *_rates(self)]
+        if self.deferral is not None:
+            mistakes += [*_ids("B", self.deferral.B), *_ids("T", self.deferral.T)]
+            mistakes += [*_ids("S", self.deferral.S), *mistakes_of(self.deferral, self.J)]
         if mistakes:
             raise InputError("\n".join(mistakes))
 
@@ -117,11 +125,13 @@ def _numbers(data: Instance) -> Iterator[str]:
             yield f"accelerator_of[{j}]: {data.accelerator_of.get(j)!r} is not in G"
     yield from _each("stock", data.stock, _known(data.stock, data.G), count, whole=True)
     yield from _each("max_units", data.max_units, _known(data.max_units, data.J), count, whole=True)
+    yield from _each("min_units", data.min_units, _known(data.min_units, data.J), count, whole=True)
     yield from _each("shed_limit", data.shed_limit, _known(data.shed_limit, data.W), one)
     yield from _each("value", data.value, _known(data.value, data.W), count)
     for name, given, known in (
         ("stock", data.stock, data.G),
         ("max_units", data.max_units, data.J),
+        ("min_units", data.min_units, data.J),
         ("shed_limit", data.shed_limit, data.W),
         ("value", data.value, data.W),
     ):

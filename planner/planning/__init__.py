@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from planner.planning.answer import plan_scenario, study_of
+    from planner.planning.answer import plan_scenario
     from planner.planning.question import plan_question
     from planner.planning.replay import simulate_plan
+    from planner.planning.study import study_of
 
 __all__ = ["plan_question", "plan_scenario", "simulate_plan", "study_of"]
 
@@ -18,7 +19,7 @@ _HOMES: Final = {
     "plan_question": "planner.planning.question",
     "plan_scenario": "planner.planning.answer",
     "simulate_plan": "planner.planning.replay",
-    "study_of": "planner.planning.answer",
+    "study_of": "planner.planning.study",
 }
 
 

@@ -9,30 +9,30 @@ from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.screen import Screened, screen
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
-from planner.errors import LimitReachedError
+from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.clock import Clock
+from planner.planning.deferral import grown, place_deferred
 from planner.planning.document import Answer, Tried, plan_document
-from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan
+from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
 from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
+from planner.planning.scenarios import planned_for, scenario_results
+from planner.planning.split import is_better, price_splits, split_decisions
+from planner.planning.study import effort_for, study_of
 from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
-from planner.problem.deadlines import deadlines_of
-from planner.problem.prefixes import can_find
 from planner.problem.resolve import Problem, resolve
-from planner.simulation.draw import Draws
-from planner.simulation.effort import Effort, default_effort
-from planner.simulation.fleet import Study
-from planner.simulation.meter import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planner.candidates.template import Removed, Template
-    from planner.fleet import FleetPlan
+    from planner.fleet import Decision, FleetPlan
+    from planner.planning.deferral import Placed
     from planner.scenario.load import LoadedScenario
+    from planner.simulation.effort import Effort
 
 
 def plan_scenario(
@@ -65,47 +65,46 @@ def plan_scenario(
     study = study_of(problem)
     effort = effort or effort_for(problem)
     answer = Answer(loaded, problem, study, catalogue, created, effort)
+    problem = planned_for(answer)
+    answer = replace(answer, problem=problem, study=study_of(problem, study.meter))
     try:
         return _plan(answer, clock, tell)
     except (LimitReachedError, KeyboardInterrupt):
         return infeasible_plan(answer, "unknown", ())
 
 
-def effort_for(problem: Problem) -> Effort:
-    """Return how much to simulate: shorter runs where prefixes are kept, which cost more each."""
-    kept = problem.policies.prefix_caching and any(can_find(d.prefix) for d in problem.demands)
-    return default_effort().halved() if kept else default_effort()
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A fleet, and what it was chosen from."""
 
-
-def study_of(problem: Problem) -> Study:
-    """Return what all simulations of a problem share."""
-    deadlines = deadlines_of(
-        [d.slo for d in problem.demands], [d.llm.max_context for d in problem.demands]
-    )
-    laws = tuple(d.lengths for d in problem.demands)
-    promise = tuple(d.slo.attainment for d in problem.demands)
-    arrivals = tuple(d.arrivals for d in problem.demands)
-    prefixes = tuple(d.prefix for d in problem.demands)
-    return Study(Draws(laws, problem.seed, arrivals, prefixes), deadlines, promise, Meter())
+    answer: Answer
+    refined: Refined
+    screened: tuple[Screened, ...]
+    left_out: tuple[Removed, ...]
 
 
 def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
+    """Find a fleet, and one whose router tells long prompts from short ones if that is better."""
     found = _search(answer, clock, tell)
-    if not isinstance(found, _Found):
-        return found
-    return _finish(answer, found, clock, tell)
+    refined = found.refined if isinstance(found, Found) else None
+    priced = price_splits(answer, refined, clock, tell)
+    if priced is None:
+        return _finish(found, (), clock, tell) if isinstance(found, Found) else found
+    other: Found | FleetPlan | None = None
+    if (problem := priced.worth_a_search()) is not None:
+        parts = replace(answer, problem=problem, study=study_of(problem, answer.study.meter))
+        try:
+            other = _search(parts, clock, tell)
+        except (LimitReachedError, KeyboardInterrupt):
+            other = None
+    split = other.refined if isinstance(other, Found) else None
+    told = split_decisions(answer, priced, refined, split)
+    if isinstance(other, Found) and is_better(answer.problem, other.refined, refined):
+        found = other
+    return _finish(found, told, clock, tell) if isinstance(found, Found) else found
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a search ended with."""
-
-    refined: Refined
-    screened: list[Screened]
-    left_out: list[Removed]
-
-
-def _search(answer: Answer, clock: Clock, tell: Teller) -> _Found | FleetPlan:
+def _search(answer: Answer, clock: Clock, tell: Teller) -> Found | FleetPlan:
     """Look for the best fleet; a plan document that says why, if there is none."""
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
@@ -133,7 +132,7 @@ def _search(answer: Answer, clock: Clock, tell: Teller) -> _Found | FleetPlan:
         refined = refinement.hasty()
         if refined is None:
             raise
-    return _Found(refined, screened, left_out)
+    return Found(answer, refined, tuple(screened), tuple(left_out))
 
 
 def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
@@ -161,11 +160,18 @@ def _screen(
     return kept, removed
 
 
-def _finish(answer: Answer, found: _Found, clock: Clock, tell: Teller) -> FleetPlan:
-    refined, screened, left_out = found.refined, found.screened, found.left_out
+def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller) -> FleetPlan:
+    answer, refined, left_out = found.answer, found.refined, found.left_out
     shown = refined.best or refined.last
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out, refined.unsettled)
+    placed: Placed | None = None
+    if answer.problem.deferred:
+        try:
+            placed = place_deferred(answer, refined, shown.fleet, clock, tell)
+        except InfeasibleError as error:
+            return infeasible_plan(answer, "infeasible", no_time(answer.problem, error), left_out)
+        refined, shown = grown(answer.problem, refined, shown, placed)
     tell("sweeping the demand", 0.95)
     problem, study, effort = answer.problem, answer.study, answer.effort
     router = problem.policies.router
@@ -174,14 +180,20 @@ def _finish(answer: Answer, found: _Found, clock: Clock, tell: Teller) -> FleetP
     try:
         tried = Tried(
             demand=sweep_demand(study, shown.fleet, router, effort),
-            arrivals=sweep_arrivals(study, shown.fleet, router, problem.rates_rps, hits, effort),
-            periods=period_results(problem, study, shown.fleet, effort),
+            arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort),
+            periods=placed.periods
+            if placed is not None
+            else period_results(problem, study, shown.fleet, effort),
+            decisions=(*told, *(placed.decisions if placed is not None else ())),
+            deferred=placed.results if placed is not None else (),
+            scenarios=scenario_results(answer, shown.fleet),
             cold=_cold(answer, shown, clock, tell) if kept else None,
         )
-        return plan_document(answer, refined, shown, tried, screened, left_out)
+        return plan_document(answer, refined, shown, tried, found.screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
         stopped = replace(refined, unsettled=LIMIT_ENDED)
-        return plan_document(answer, stopped, shown, Tried((), (), ()), screened, left_out)
+        tried = Tried((), (), (), told, placed.results if placed is not None else ())
+        return plan_document(answer, stopped, shown, tried, found.screened, left_out)
 
 
 def _cold(answer: Answer, shown: Verified, clock: Clock, tell: Teller) -> Cold:
@@ -193,7 +205,7 @@ def _cold(answer: Answer, shown: Verified, clock: Clock, tell: Teller) -> Cold:
         found = _search(cold, clock, Teller(None))
     except LimitReachedError:
         return Cold(sample, None, "the time was over before a fleet was found")
-    if not isinstance(found, _Found):
+    if not isinstance(found, Found):
         why = found.infeasibility[0] if found.infeasibility else None
         return Cold(
             sample,

@@ -13,9 +13,9 @@ from planner.catalogue import Catalogue
 from planner.data import version
 from planner.errors import InfeasibleError, InputError, nearest
 from planner.fleet import CurveNote, Interval, PrefixHits
-from planner.planning.answer import effort_for, study_of
 from planner.planning.curve_notes import curve_note
 from planner.planning.results import hits_document
+from planner.planning.study import effort_for, study_of
 from planner.planning.teller import Teller
 from planner.problem.resolve import resolve
 from planner.simulation.capacity import precise_capacity

@@ -18,6 +18,8 @@ from planner.fleet import (
     ObjectiveValue,
     OneLess,
     Pool,
+    SplitByLength,
+    SplitPart,
     SupplyLine,
     Totals,
 )
@@ -32,6 +34,7 @@ from planner.planning.prefixes import (
 )
 from planner.planning.reasons import decisions, limit_uses, rejections
 from planner.planning.results import interval, workload_results
+from planner.planning.scenarios import kept_share
 from planner.planning.traffic_notes import traffic_notes
 from planner.simulation.fleet import verdict_of
 
@@ -41,7 +44,13 @@ if TYPE_CHECKING:
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
     from planner.catalogue import Catalogue
-    from planner.fleet import PeriodResult
+    from planner.fleet import (
+        Decision,
+        DeferredResult,
+        PeriodResult,
+        ScenarioResult,
+        WorkloadResult,
+    )
     from planner.planning.fleet import Fleet, PoolChoice
     from planner.planning.prefixes import Cold
     from planner.planning.refine import Refined, Verified
@@ -49,7 +58,6 @@ if TYPE_CHECKING:
     from planner.scenario.load import LoadedScenario
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import FleetSample, Study
-    from planner.simulation.interval import Estimate
     from planner.simulation.pool import PoolRun
 
 
@@ -72,6 +80,10 @@ class Tried:
     demand: Sequence[tuple[float, FleetSample]]
     arrivals: Sequence[tuple[str, FleetSample, tuple[float, ...]]]
     periods: tuple[PeriodResult, ...]
+    decisions: tuple[Decision, ...] = ()
+    """Made before this fleet was chosen."""
+    deferred: tuple[DeferredResult, ...] = ()
+    scenarios: tuple[ScenarioResult, ...] = ()
     cold: Cold | None = None
     """The plan at a hit rate of 0, where prefixes are kept."""
 
@@ -108,7 +120,9 @@ def plan_document(
 ) -> FleetPlan:
     """Write the plan of a fleet that was found and simulated."""
     problem = answer.problem
-    verified = shown is refined.best
+    kept_in = kept_share(tried.scenarios)
+    verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
+    sample = shown.judgement.sample
     workloads = workload_results(problem, answer.study, answer.effort, shown.fleet, shown.judgement)
     return FleetPlan(
         planner_version=version(),
@@ -119,17 +133,27 @@ def plan_document(
         objective=_objective(problem, refined, shown),
         totals=_totals(answer, shown),
         pools=tuple(
-            _pool(answer, refined, pool, runs)
-            for pool, runs in zip(shown.fleet.pools, shown.judgement.sample.runs, strict=True)
+            _pool(answer, refined, pool, asked, runs)
+            for pool, asked, runs in zip(
+                shown.fleet.pools, sample.asked_rps().tolist(), sample.runs, strict=True
+            )
         ),
         workloads=workloads,
         periods=tried.periods,
+        planned_multiples={
+            whole.demand.id: multiple
+            for whole, multiple in zip(problem.asked, problem.planned_multiples, strict=False)
+        },
+        demand_scenarios=tried.scenarios,
+        deferred=tried.deferred,
         supply=_supply(problem, shown.fleet),
         bill=_bill(shown.fleet),
         decisions=(
             *decisions(answer.problem, refined, shown, left_out),
+            *tried.decisions,
             *what_the_cache_is_worth(problem, shown, tried.cold),
         ),
+        splits=_splits(problem),
         rejected=rejections(problem, refined, shown.fleet, screened, left_out),
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
@@ -139,26 +163,48 @@ def plan_document(
             requests=answer.study.meter.requests,
             one_less=_one_less(answer, shown),
             demand_sweep=tuple(
-                DemandPoint(multiple=multiple, attainment=_by_workload(answer, s.intervals()))
+                DemandPoint(multiple=multiple, attainment=_by_workload(answer, s))
                 for multiple, s in tried.demand
             ),
             arrival_sweep=tuple(
                 ArrivalPoint(
                     arrivals=name,
-                    attainment=_by_workload(answer, s.intervals()),
-                    ttft_p99_s=dict(zip((d.id for d in problem.demands), late, strict=True)),
+                    attainment=_by_workload(answer, s),
+                    ttft_p99_s=dict(zip((w.demand.id for w in problem.asked), late, strict=True)),
                 )
                 for name, s, late in tried.arrivals
             ),
+            promise_kept_in=kept_in,
             without_prefix_cache=cold_evidence(answer, tried.cold),
             candidates=len(screened) + len(left_out),
-            proof_covers=_proof_covers(refined),
+            proof_covers=_proof_covers(problem, refined),
             notes=(
                 *_notes(answer, refined, shown, tried.demand),
+                *_of_users(workloads),
+                *_of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
                 *traffic_notes(problem),
             ),
         ),
+    )
+
+
+def _splits(problem: Problem) -> tuple[SplitByLength, ...]:
+    return tuple(
+        SplitByLength(
+            workload=whole.demand.id,
+            up_to=whole.at_tokens,
+            parts=tuple(
+                SplitPart(
+                    id=problem.demands[w].id,
+                    share=problem.demands[w].rate_rps / whole.demand.rate_rps,
+                    promise=problem.demands[w].slo.attainment,
+                )
+                for w in whole.parts
+            ),
+        )
+        for whole in problem.wholes
+        if whole.at_tokens is not None
     )
 
 
@@ -177,9 +223,10 @@ def _unproven(problem: Problem, refined: Refined, shown: Verified) -> str:
     return refined.choice.unproven(problem.gap)
 
 
-def _by_workload(answer: Answer, estimates: Sequence[Estimate]) -> dict[str, Interval]:
-    names = [d.id for d in answer.problem.demands]
-    return {name: interval(e) for name, e in zip(names, estimates, strict=True)}
+def _by_workload(answer: Answer, sample: FleetSample) -> dict[str, Interval]:
+    asked = answer.problem.asked
+    estimates = sample.intervals([whole.parts for whole in asked])
+    return {w.demand.id: interval(e) for w, e in zip(asked, estimates, strict=True)}
 
 
 def _objective(problem: Problem, refined: Refined, shown: Verified) -> ObjectiveValue:
@@ -199,7 +246,8 @@ def _objective(problem: Problem, refined: Refined, shown: Verified) -> Objective
 
 def _totals(answer: Answer, shown: Verified) -> Totals:
     fleet, problem = shown.fleet, answer.problem
-    offered = sum(problem.rates_rps)
+    paces = shown.judgement.sample.paces().tolist()
+    offered = sum(whole.demand.rate_rps * paces[whole.parts[0]] for whole in problem.asked)
     goodput, cost = shown.goodput_rps, fleet.usd_per_hour
     power = [_power_w(answer, pool) for pool in fleet.pools]
     return Totals(
@@ -212,7 +260,7 @@ def _totals(answer: Answer, shown: Verified) -> Totals:
         accelerators=sum(p.units * p.template.build.tp_degree for p in fleet.pools),
         nodes=None,
         power_w=sum(p for p in power if p is not None) if None not in power else None,
-        mfu=_fleet_mfu(answer, fleet),
+        mfu=_fleet_mfu(answer, shown),
     )
 
 
@@ -221,7 +269,9 @@ def _power_w(answer: Answer, pool: PoolChoice) -> float | None:
     return None if board is None else board * pool.units * pool.template.build.tp_degree
 
 
-def _flops(answer: Answer, pool: PoolChoice) -> tuple[float, float] | None:
+def _flops(
+    answer: Answer, pool: PoolChoice, asked_rps: Sequence[float]
+) -> tuple[float, float] | None:
     """Return model FLOP/s that a pool achieves, and the dense peak of its accelerators.
 
     Two FLOP per active parameter and token, prompt and output; attention is not counted.
@@ -232,27 +282,34 @@ def _flops(answer: Answer, pool: PoolChoice) -> tuple[float, float] | None:
     if peak is None or active is None:
         return None
     tokens = 0.0
-    for w, load in enumerate(pool.load_rps):
+    for w, load in enumerate(asked_rps):
         if load > 0:
-            only = tuple(float(v == w) for v in range(len(pool.load_rps)))
+            only = tuple(float(v == w) for v in range(len(asked_rps)))
             draw = answer.study.draws.get(only, 4_000, 0, 0)
             tokens += load * float(draw.prompt.mean() + draw.output.mean() - 1)
     return tokens * 2 * active * 1e9, peak * pool.units * build.tp_degree
 
 
-def _fleet_mfu(answer: Answer, fleet: Fleet) -> float | None:
-    pairs = [_flops(answer, pool) for pool in fleet.pools]
+def _fleet_mfu(answer: Answer, shown: Verified) -> float | None:
+    asked = shown.judgement.sample.asked_rps().tolist()
+    pairs = [_flops(answer, *pair) for pair in zip(shown.fleet.pools, asked, strict=True)]
     known = [pair for pair in pairs if pair is not None]
     if len(known) < len(pairs):
         return None
     return sum(done for done, _ in known) / sum(peak for _, peak in known)
 
 
-def _pool(answer: Answer, refined: Refined, pool: PoolChoice, runs: Sequence[PoolRun]) -> Pool:
+def _pool(
+    answer: Answer,
+    refined: Refined,
+    pool: PoolChoice,
+    asked_rps: Sequence[float],
+    runs: Sequence[PoolRun],
+) -> Pool:
     build, policies = pool.template.build, answer.problem.policies
     curve = build.curve
     longest = max(longest_requests(answer.problem)[w] for w in pool.template.serves)
-    flops = _flops(answer, pool)
+    flops = _flops(answer, pool, asked_rps)
     cache = build.cache if keeps_prefixes(answer.problem, pool) else None
     return Pool(
         id=pool.template.id,
@@ -339,20 +396,45 @@ def _one_less(answer: Answer, shown: Verified) -> tuple[OneLess, ...]:
             lines.append(
                 OneLess(
                     pool=pool,
-                    attainment=_by_workload(answer, judgement.intervals),
+                    attainment=_by_workload(answer, judgement.sample),
                     verdict=judgement.verdict,
                 )
             )
     return tuple(lines)
 
 
-def _proof_covers(refined: Refined) -> str:
+def _proof_covers(problem: Problem, refined: Refined) -> str:
     templates = len(refined.frontiers)
     points = sum(len(f.points) for f in refined.frontiers.values())
     return (
         f"the best of all fleets of {templates} templates at {points} operating points, as"
         " simulated from their curves; not curve error, not templates that were left out, not"
         " demand other than stated"
+        + ("; not fleets that hold other units for work that waits" if problem.deferred else "")
+    )
+
+
+def _of_scenarios(problem: Problem, kept_in: float | None) -> tuple[str, ...]:
+    """Say what was planned for among scenarios of the demand, and how sure the promise is."""
+    if kept_in is None:
+        return ()
+    each = ", ".join(
+        f"{m:g} x {whole.demand.id}"
+        for whole, m in zip(problem.asked, problem.planned_multiples, strict=True)
+    )
+    return (
+        f"planned for {each}, the highest of each workload among scenarios that weigh"
+        f" {problem.keep:.0%} or more; every promise is kept in {kept_in:.1%} of the weight",
+    )
+
+
+def _of_users(workloads: Sequence[WorkloadResult]) -> tuple[str, ...]:
+    """Say how often users who wait for their answers ask of this fleet."""
+    return tuple(
+        f"{w.id}: {w.users.users:,} users ask {w.offered_rps:.4g} req/s of this fleet: an answer"
+        f" takes {w.users.response_s:.3g} s in the mean, and the thinking {w.users.think_s:g} s"
+        for w in workloads
+        if w.users is not None
     )
 
 
@@ -376,12 +458,15 @@ def _notes(
                 f"at {multiple:g} times the demand the backlog grows without end; the attainment"
                 " there is what the simulated span gave"
             )
-    promises = answer.study.promise
+    asked = answer.problem.asked
+    promises = [whole.demand.slo.attainment for whole in asked]
+    groups = [whole.parts for whole in asked]
     broken = [
         f"{multiple:g}"
         for multiple, sample in sweep
         if any(
-            verdict_of(i, p) == "broken" for i, p in zip(sample.intervals(), promises, strict=True)
+            verdict_of(i, p) == "broken"
+            for i, p in zip(sample.intervals(groups), promises, strict=True)
         )
     ]
     if broken:

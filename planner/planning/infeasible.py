@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from planner.candidates.serve import Barrier
     from planner.candidates.template import Build, Removed
+    from planner.errors import InfeasibleError
     from planner.milp import NoFleetError
     from planner.milp.relax import Shortfall
     from planner.planning.document import Answer
@@ -63,6 +64,20 @@ def infeasible_plan(
             notes=(unknown,) if status == "unknown" else (),
         ),
         infeasibility=tuple(reasons),
+    )
+
+
+def no_time(problem: Problem, error: InfeasibleError) -> tuple[Infeasibility, ...]:
+    """Say why work that may wait cannot be done."""
+    return tuple(
+        Infeasibility(
+            limit=f"completion_window of {one.demand.id}",
+            has=f"{one.window_s / 3600:g} h",
+            needs="units that are free in it",
+            fastest_reachable=str(error),
+            remedy="a longer completion_window, more stock or budget, or no window at all",
+        )
+        for one in problem.deferred
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from planner.fleet import PeriodResult, PeriodWorkload
+from planner.planning.fleet import Fleet
 from planner.planning.results import interval
 from planner.simulation.effort import RunSize
 from planner.simulation.fleet import FleetPool, sample_fleet, verdict_of
 from planner.units import LEAST_RPS
 
 if TYPE_CHECKING:
-    from planner.planning.fleet import Fleet
+    from collections.abc import Mapping
+
     from planner.problem.periods import Period
     from planner.problem.resolve import Problem
     from planner.simulation.effort import Effort
@@ -22,9 +25,23 @@ PERIODS: Final = 5
 
 
 def period_results(
-    problem: Problem, study: Study, fleet: Fleet, effort: Effort
+    problem: Problem,
+    study: Study,
+    fleet: Fleet,
+    effort: Effort,
+    lent: Mapping[tuple[str, str], int] | None = None,
+    *,
+    busiest: bool = False,
 ) -> tuple[PeriodResult, ...]:
     """Simulate a fleet at the load of each period, routed as it is at the load planned for.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        fleet: Its pools and their loads.
+        effort: How much to simulate.
+        lent: Units that a pool, by id, lacks in a period, by id.
+        busiest: Take the highest load of each workload in the period instead of the mean.
 
     Returns:
         One result per period, busiest first; none where the load does not change.
@@ -37,7 +54,23 @@ def period_results(
         max(effort.verify.per_replica // 2, 1),
     )
     return tuple(
-        _result(problem, study, fleet, period, size) for period in problem.calendar.periods
+        _result(
+            problem,
+            study,
+            _without(fleet, lent or {}, period),
+            replace(period, level=period.most) if busiest else period,
+            size,
+        )
+        for period in problem.calendar.periods
+    )
+
+
+def _without(fleet: Fleet, lent: Mapping[tuple[str, str], int], period: Period) -> Fleet:
+    """Return the fleet without the units that it lends in a period."""
+    return Fleet(
+        tuple(
+            replace(p, units=p.units - lent.get((p.template.id, period.id), 0)) for p in fleet.pools
+        )
     )
 
 
@@ -50,6 +83,7 @@ def _result(
     pools = [
         FleetPool(pool.setup, tuple(load * x for load, x in zip(pool.load_rps, scale, strict=True)))
         for pool in fleet.for_simulation(problem.policies.router)
+        if pool.setup.replicas > 0
     ]
     loaded = [pool for pool in pools if sum(pool.load_rps) > 0]
     served: list[PeriodWorkload] = []
@@ -62,15 +96,20 @@ def _result(
             for w, load in enumerate(pool.load_rps)
             if load > 0
         }
-        for w, (demand, found) in enumerate(zip(problem.demands, sample.intervals(), strict=True)):
-            if rates[w] <= 0:
+        paces = sample.paces().tolist()
+        groups = [whole.parts for whole in problem.asked]
+        for whole, found in zip(problem.asked, sample.intervals(groups), strict=True):
+            demand = whole.demand
+            offered = sum(rates[w] * paces[w] for w in whole.parts)
+            if offered <= 0:
                 continue
-            verdict = "broken" if w in growing else verdict_of(found, demand.slo.attainment)
+            grows = growing.intersection(whole.parts)
+            verdict = "broken" if grows else verdict_of(found, demand.slo.attainment)
             served.append(
                 PeriodWorkload(
                     id=demand.id,
-                    offered_rps=rates[w],
-                    goodput_rps=rates[w] * found.value,
+                    offered_rps=offered,
+                    goodput_rps=offered * found.value,
                     attainment=interval(found),
                     promise=demand.slo.attainment,
                     verdict=verdict,

@@ -86,12 +86,11 @@ def cold_evidence(answer: Answer, cold: Cold | None) -> WithoutPrefixCache | Non
     if cold is None:
         return None
     planned = cold.planned
-    names = [demand.id for demand in answer.problem.demands]
+    asked = answer.problem.asked
+    names = [whole.demand.id for whole in asked]
+    attained = cold.sample.intervals([whole.parts for whole in asked])
     return WithoutPrefixCache(
-        attainment={
-            name: interval(found)
-            for name, found in zip(names, cold.sample.intervals(), strict=True)
-        },
+        attainment={name: interval(found) for name, found in zip(names, attained, strict=True)},
         unstable=any(cold.sample.unstable()),
         usd_per_hour=None if planned is None else planned.fleet.usd_per_hour,
         goodput_rps=None if planned is None else planned.goodput_rps,

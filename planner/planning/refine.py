@@ -59,9 +59,10 @@ class Verified:
     def goodput_rps(self) -> float:
         """Compliant requests per second, simulated."""
         loads = [sum(p.load_rps[w] for p in self.fleet.pools) for w in range(self._workloads)]
+        paces: list[float] = self.judgement.sample.paces().tolist()
         return sum(
-            load * interval.value
-            for load, interval in zip(loads, self.judgement.intervals, strict=True)
+            load * pace * interval.value
+            for load, pace, interval in zip(loads, paces, self.judgement.intervals, strict=True)
         )
 
     @property
@@ -366,14 +367,16 @@ class Refinement:
         if best is None:
             return one
 
-        def rank(v: Verified) -> tuple[float, float]:
-            if self.problem.objective == "min_cost":
-                return -v.fleet.usd_per_hour, v.goodput_rps
-            if self.problem.objective == "max_goodput":
-                return v.goodput_rps, -v.fleet.usd_per_hour
-            return v.requests_per_usd, v.goodput_rps
+        return one if rank(self.problem, one) > rank(self.problem, best) else best
 
-        return one if rank(one) > rank(best) else best
+
+def rank(problem: Problem, fleet: Verified) -> tuple[float, float]:
+    """Return what a fleet that keeps every promise is judged by: more is better."""
+    if problem.objective == "min_cost":
+        return -fleet.fleet.usd_per_hour, fleet.goodput_rps
+    if problem.objective == "max_goodput":
+        return fleet.goodput_rps, -fleet.fleet.usd_per_hour
+    return fleet.requests_per_usd, fleet.goodput_rps
 
 
 def _step(spare: float) -> float:

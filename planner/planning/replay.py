@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.candidates.enumerate import enumerate_builds
+from planner.candidates.split import Split, split_problem
 from planner.candidates.template import Template
 from planner.catalogue import Catalogue
 from planner.errors import InputError
-from planner.planning.answer import effort_for, study_of
 from planner.planning.fleet import Fleet, PoolChoice
 from planner.planning.results import workload_results
+from planner.planning.scenarios import at_multiples
+from planner.planning.study import effort_for, study_of
 from planner.planning.teller import Teller
 from planner.problem.resolve import resolve
 from planner.scenario.load import LoadedScenario
@@ -26,7 +28,7 @@ from planner.spec import validate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from planner.fleet import FleetPlan, WorkloadResult
+    from planner.fleet import FleetPlan, SplitByLength, WorkloadResult
     from planner.problem.resolve import Problem
     from planner.simulation.effort import Effort
 
@@ -63,6 +65,11 @@ def simulate_plan(
     catalogue = Catalogue()
     problem = resolve(loaded, catalogue)
     problem = replace(problem, seed=plan.seed if seed is None else seed)
+    if plan.planned_multiples:
+        names = [demand.id for demand in problem.demands]
+        problem = at_multiples(problem, tuple(plan.planned_multiples.get(n, 1.0) for n in names))
+    for split in plan.splits:
+        problem = _split(problem, split)
     effort = effort or effort_for(problem)
     study = study_of(problem)
     fleet = _fleet_of(plan, problem, catalogue)
@@ -76,10 +83,26 @@ def simulate_plan(
     return workload_results(problem, study, effort, fleet, judgement)
 
 
+def _split(problem: Problem, split: SplitByLength) -> Problem:
+    """Split a workload as a plan says.
+
+    Raises:
+        InputError: The plan's scenario has no such workload, or it has no two parts.
+    """
+    ids = [demand.id for demand in problem.demands]
+    if split.workload not in ids or len(split.parts) != 2:
+        raise InputError(
+            f"splits: {split.workload}: no such workload, or not in two parts; is the plan whole?"
+        )
+    w = ids.index(split.workload)
+    short, long = (part.promise for part in split.parts)
+    return split_problem(problem, Split(w, split.up_to, split.parts[1].share, 0.0), (short, long))
+
+
 def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue) -> Fleet:
     """Build the pools of a plan again from its scenario."""
     builds = {build.id: build for build in enumerate_builds(problem, catalogue)[0]}
-    names = [demand.id for demand in problem.demands]
+    parts = {p.id: split.workload for split in plan.splits for p in split.parts}
     pools = []
     for pool in plan.pools:
         build_id, _, label = pool.id.partition("@")
@@ -88,6 +111,11 @@ def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue) -> Fleet:
                 f"pool {pool.id}: its template does not follow from the plan's scenario and this"
                 " catalogue; plan again"
             )
+        served = set(label.split(":"))
+        names = [
+            parts.get(d.id, d.id) if d.id in served or d.id not in parts else ""
+            for d in problem.demands
+        ]
         load = _load(plan, pool.id, names)
         serves = tuple(w for w, rate in enumerate(load) if rate > 0)
         template = Template(builds[build_id], serves, load, label)
@@ -95,10 +123,16 @@ def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue) -> Fleet:
     return Fleet(tuple(pools))
 
 
+def _load_of(result: WorkloadResult) -> float:
+    """Return the load of a workload: its offered rate, unless it counts users who wait."""
+    users = result.users
+    return result.offered_rps if users is None else users.users * users.user_rps
+
+
 def _load(plan: FleetPlan, pool: str, names: list[str]) -> tuple[float, ...]:
     """Return the load of a pool by workload, from the routing shares."""
     shares = {
-        result.id: share.share * result.offered_rps
+        result.id: share.share * _load_of(result)
         for result in plan.workloads
         for share in result.routing
         if share.pool == pool

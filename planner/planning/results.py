@@ -13,18 +13,25 @@ from planner.fleet import (
     PrefixHits,
     Quantiles,
     RoutingShare,
+    WaitingUsers,
     WorkloadResult,
 )
+from planner.problem.arrivals import UserArrivals
 from planner.problem.prefixes import ConstantHits
 from planner.simulation.capacity import VERIFYING
-from planner.simulation.fleet import sample_fleet
+from planner.simulation.fleet import sample_fleet, verdict_of
 from planner.simulation.stages import Parts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from planner.fleet import Verdict
+    from planner.planning.document import Answer
     from planner.planning.fleet import Fleet
-    from planner.problem.resolve import Demand, Problem
+    from planner.problem.arrivals import ArrivalLaw
+    from planner.problem.resolve import Demand, Problem, Whole
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Judgement, Study
     from planner.simulation.interval import Estimate
@@ -41,32 +48,50 @@ def workload_results(
 ) -> tuple[WorkloadResult, ...]:
     """Return rates, attainment, verdict and latencies of every workload."""
     results = []
+    paces = judgement.sample.paces().tolist()
     kept = _latencies(problem, study, effort, fleet)
     hits = judgement.sample.hit_rates()
-    for w, demand in enumerate(problem.demands):
-        estimate = judgement.intervals[w]
-        ttft = np.concatenate([part.ttft_s[part.workload == w] for _, part in kept])
-        tpot = np.concatenate([part.tpot_s[part.workload == w] for _, part in kept])
+    groups = [whole.parts for whole in problem.asked]
+    for whole, estimate in zip(problem.asked, judgement.sample.intervals(groups), strict=True):
+        demand, parts = whole.demand, whole.parts
+        rates = [problem.demands[w].rate_rps for w in parts]
+        offered = demand.rate_rps * paces[parts[0]]
+        shares = [rate / sum(rates) for rate in rates]
+        misses = [_misses(study, kept, w) for w in parts]
         results.append(
             WorkloadResult(
                 id=demand.id,
-                offered_rps=demand.rate_rps,
-                goodput_rps=demand.rate_rps * estimate.value,
+                offered_rps=offered,
+                goodput_rps=offered * estimate.value,
                 attainment=interval(estimate),
                 promise=demand.slo.attainment,
-                verdict=judgement.verdicts[w],
-                ttft_s=_quantiles(ttft),
-                tpot_s=_quantiles(tpot),
-                misses=_misses(study, kept, w),
-                prefix_hits=_hits(problem, judgement, hits, w),
+                verdict=whole_verdict(whole, judgement.verdicts, estimate),
+                ttft_s=_quantiles([p.ttft_s for _, p in kept], kept, parts),
+                tpot_s=_quantiles([p.tpot_s for _, p in kept], kept, parts),
+                misses=_added(misses, shares),
+                prefix_hits=_hits(problem, judgement, hits, parts[0]),
                 routing=tuple(
-                    RoutingShare(pool=p.template.id, share=p.load_rps[w] / demand.rate_rps)
+                    RoutingShare(pool=p.template.id, share=p.load_rps[w] / sum(rates))
                     for p in fleet.pools
+                    for w in parts
                     if p.load_rps[w] > 0
                 ),
+                users=_users(demand.arrivals, offered),
             )
         )
     return tuple(results)
+
+
+def _users(law: ArrivalLaw, offered_rps: float) -> WaitingUsers | None:
+    """Return what users who wait for their answers see; None of other workloads."""
+    if not isinstance(law, UserArrivals):
+        return None
+    return WaitingUsers(
+        users=round(law.users),
+        think_s=law.think_s,
+        response_s=law.users / offered_rps - law.think_s,
+        user_rps=law.user_rps,
+    )
 
 
 def _latencies(
@@ -92,6 +117,46 @@ def _latencies(
     ]
 
 
+def whole_verdict(whole: Whole, verdicts: Sequence[Verdict], estimate: Estimate) -> Verdict:
+    """Return the verdict on a workload: kept if its parts' are, else by what all of it attained.
+
+    Args:
+        whole: The workload.
+        verdicts: Of every demand.
+        estimate: Its joint attainment.
+    """
+    mine = [verdicts[w] for w in whole.parts]
+    if len(mine) == 1 or set(mine) == {"kept"}:
+        return mine[0]
+    found = verdict_of(estimate, whole.demand.slo.attainment)
+    return "undecided" if found == "kept" else found
+
+
+def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses | None:
+    """Return the misses of the requests of a workload up to a prompt length, by cause.
+
+    Args:
+        answer: The question.
+        fleet: Simulated once more.
+        w: Index of the workload.
+        at_tokens: Longest prompt that counts.
+    """
+    kept = _latencies(answer.problem, answer.study, answer.effort, fleet)
+    return _misses(answer.study, kept, w, at_tokens)
+
+
+def _added(misses: Sequence[Misses | None], shares: Sequence[float]) -> Misses | None:
+    """Add up the misses of parts of a workload by their shares of its requests."""
+    if len(misses) == 1 or None in misses:
+        return misses[0]
+    return Misses(
+        **{
+            cause: sum(x * getattr(m, cause) for m, x in zip(misses, shares, strict=True))
+            for cause in Misses.model_fields
+        }
+    )
+
+
 def hits_document(demand: Demand, hit_rate: float) -> PrefixHits:
     """Write down a hit rate, and whether it resulted or was given."""
     given = isinstance(demand.prefix, ConstantHits)
@@ -110,10 +175,16 @@ def _hits(
     return hits_document(demand, hits[w]) if kept and demand.prefix is not None else None
 
 
-def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: int) -> Misses | None:
+def _misses(
+    study: Study,
+    kept: list[tuple[tuple[float, ...], Latencies]],
+    w: int,
+    up_to: int | None = None,
+) -> Misses | None:
     """Return the missed deadlines of a workload by cause, as shares of its offered requests.
 
-    A request that no replica can hold, or longer than the model's context, has failed. None
+    A request that no replica can hold, or longer than the model's context, has failed. With
+    ``up_to``, only requests with prompts up to that length count that some replica can hold. None
     where nobody kept account of where time went.
     """
     due = study.deadlines
@@ -121,7 +192,10 @@ def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: in
     weight = sum(load[w] for load, _ in kept)
     for load, part in kept:
         served = part.workload == w
-        offered = int(served.sum()) + int(part.refused[w])
+        refused = int(part.refused[w])
+        if up_to is not None:
+            served, refused = served & (part.prompt <= up_to), 0
+        offered = int(served.sum()) + refused
         if load[w] == 0 or offered == 0:
             continue
         if part.parts is None:
@@ -141,8 +215,34 @@ def _misses(study: Study, kept: list[tuple[tuple[float, ...], Latencies]], w: in
     return Misses(**shares)
 
 
-def _quantiles(values: NDArray[np.float64]) -> Quantiles:
-    if values.size == 0:
+def _quantiles(
+    values: list[NDArray[np.float64]],
+    kept: list[tuple[tuple[float, ...], Latencies]],
+    parts: tuple[int, ...],
+) -> Quantiles:
+    """Return quantiles of a workload's latencies; its parts weigh by their loads."""
+    found = [[v[p.workload == w] for v, (_, p) in zip(values, kept, strict=True)] for w in parts]
+    together = [np.concatenate(rows) for rows in found]
+    if sum(row.size for row in together) == 0:
         return Quantiles(p50=0.0, p90=0.0, p95=0.0, p99=0.0)
-    p50, p90, p95, p99 = np.quantile(values, (0.5, 0.9, 0.95, 0.99)).tolist()
+    levels = (0.5, 0.9, 0.95, 0.99)
+    if len(parts) == 1:
+        p50, p90, p95, p99 = np.quantile(together[0], levels).tolist()
+    else:
+        load = [sum(loads[w] for loads, _ in kept) for w in parts]
+        weight = [np.full(r.size, x / max(r.size, 1)) for r, x in zip(together, load, strict=True)]
+        p50, p90, p95, p99 = weighted_quantiles(
+            np.concatenate(together), np.concatenate(weight), levels
+        )
     return Quantiles(p50=p50, p90=p90, p95=p95, p99=p99)
+
+
+def weighted_quantiles(
+    values: NDArray[np.float64], weight: NDArray[np.float64], levels: Sequence[float]
+) -> list[float]:
+    """Return the least values below which at least these shares of the weight lie."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weight[order])
+    at = np.searchsorted(below, np.array(levels) * below[-1])
+    found: list[float] = values[order][np.minimum(at, values.size - 1)].tolist()
+    return found

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.problem.arrivals import PoissonArrivals, RenewalArrivals
+from planner.planning.results import weighted_quantiles
+from planner.problem.arrivals import PoissonArrivals, RenewalArrivals, UserArrivals
 from planner.problem.prefixes import ConstantHits, HistoryPrefixes, TracePrefixes
 from planner.simulation.capacity import SWEEPING
 from planner.simulation.draw import Draws
@@ -15,7 +16,11 @@ from planner.simulation.effort import RunSize
 from planner.simulation.fleet import sample_fleet
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from planner.planning.fleet import Fleet
+    from planner.problem.arrivals import ArrivalLaw
+    from planner.problem.resolve import Problem
     from planner.scenario.policies import Routing
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import FleetSample, Study
@@ -49,11 +54,34 @@ def sweep_demand(
     )
 
 
+def _instead(law: ArrivalLaw, rate_rps: float, cv: float) -> ArrivalLaw:
+    """Return independent gaps at the same rate; users who wait come as they do."""
+    if isinstance(law, UserArrivals):
+        return law
+    return PoissonArrivals(rate_rps) if cv == 1 else RenewalArrivals(rate_rps, cv, "gamma")
+
+
+def _late(
+    ttft_s: NDArray[np.float64],
+    workload: NDArray[np.int32],
+    rates_rps: tuple[float, ...],
+    parts: tuple[int, ...],
+) -> float:
+    """Return the 99 % quantile of TTFT of a workload; its parts weigh by their rates."""
+    mine = np.isin(workload, parts)
+    if not mine.any():
+        return 0.0
+    if len(parts) == 1:
+        return float(np.quantile(ttft_s[mine], 0.99))
+    counts = np.bincount(workload, minlength=len(rates_rps))
+    weight = np.array(rates_rps) / np.maximum(counts, 1)
+    return weighted_quantiles(ttft_s[mine], weight[workload[mine]], (0.99,))[0]
+
+
 def sweep_arrivals(
+    problem: Problem,
     study: Study,
     fleet: Fleet,
-    router: Routing,
-    rates_rps: tuple[float, ...],
     hit_rates: tuple[float, ...],
     effort: Effort,
 ) -> tuple[tuple[str, FleetSample, tuple[float, ...]], ...]:
@@ -63,17 +91,17 @@ def sweep_arrivals(
     to find as much as they did.
 
     Args:
+        problem: The question.
         study: Draws, deadlines and promises of the problem.
         fleet: Its pools.
-        router: How they share requests out.
-        rates_rps: Load of each workload.
         hit_rates: Share of prompt tokens that each workload found under its own arrivals.
         effort: How much to simulate.
 
     Returns:
         What the arrivals are, the sample, and the 99 % quantile of TTFT by workload in seconds.
     """
-    verify = effort.verify
+    verify, rates_rps = effort.verify, problem.rates_rps
+    router = problem.policies.router
     size = RunSize(verify.requests, max(verify.replications // 2, 3), verify.per_replica)
     found = []
     prefixes = tuple(
@@ -83,8 +111,8 @@ def sweep_arrivals(
     for cv in CVS:
         name = "poisson" if cv == 1 else f"gamma, CV {cv:g}"
         laws = tuple(
-            PoissonArrivals(rate) if cv == 1 else RenewalArrivals(rate, cv, "gamma")
-            for rate in rates_rps
+            _instead(law, rate, cv)
+            for law, rate in zip(study.draws.arrivals, rates_rps, strict=True)
         )
         draws = Draws(study.draws.laws, study.draws.seed, laws, prefixes)
         other = replace(study, draws=draws)
@@ -92,9 +120,6 @@ def sweep_arrivals(
         kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
         ttft = np.concatenate([part.ttft_s for part in kept])
         who = np.concatenate([part.workload for part in kept])
-        late = tuple(
-            float(np.quantile(ttft[who == w], 0.99)) if (who == w).any() else 0.0
-            for w in range(len(rates_rps))
-        )
+        late = tuple(_late(ttft, who, rates_rps, whole.parts) for whole in problem.asked)
         found.append((name, sample, late))
     return tuple(found)

@@ -23,7 +23,7 @@ def traffic_notes(problem: Problem) -> tuple[str, ...]:
     """Say how arrivals were made, what was cut, and what periods stand for."""
     notes = [
         note
-        for demand in problem.demands
+        for demand in (whole.demand for whole in problem.asked)
         for note in (
             *demand.notes,
             *_arrivals(demand),

@@ -99,4 +99,42 @@ class SessionArrivals:
     lengths: SessionLengths
 
 
-ArrivalLaw = PoissonArrivals | RenewalArrivals | BurstArrivals | ReplayArrivals | SessionArrivals
+@dataclass(frozen=True, slots=True)
+class UserArrivals:
+    """Users who each wait for an answer, think, and ask again.
+
+    Load is counted in users. So that it can stand beside that of other workloads, a user counts
+    as ``user_rps``: the rate at which one asks whose every answer takes all the time that its
+    deadlines allow. Answers that are faster make users ask more often than that.
+    """
+
+    rate_rps: float
+    """Users times ``user_rps``."""
+    user_rps: float
+    think_s: float
+    """Mean."""
+    think_cv: float
+    """Of the times, which are gamma."""
+
+    @property
+    def users(self) -> float:
+        """How many there are; whole, unless the load was multiplied."""
+        return self.rate_rps / self.user_rps
+
+    def pace(self, response_s: float) -> float:
+        """Return how often users ask as a multiple of ``user_rps``, by Little's law.
+
+        Args:
+            response_s: Mean time from a request to the last token of its answer.
+        """
+        return 1 / (self.user_rps * (self.think_s + response_s))
+
+
+ArrivalLaw = (
+    PoissonArrivals
+    | RenewalArrivals
+    | BurstArrivals
+    | ReplayArrivals
+    | SessionArrivals
+    | UserArrivals
+)

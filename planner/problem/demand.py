@@ -18,6 +18,7 @@ from planner.problem.arrivals import (
     RenewalArrivals,
     ReplayArrivals,
     SessionArrivals,
+    UserArrivals,
 )
 from planner.problem.lengths import (
     CutLengths,
@@ -33,6 +34,7 @@ from planner.problem.lengths import (
     SessionLengths,
     UniformLength,
     ZipfLength,
+    mean_output,
 )
 from planner.problem.prefixes import (
     ConstantHits,
@@ -47,8 +49,9 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Catalogue
     from planner.measurements.request_trace import RequestTrace
-    from planner.scenario.arrivals import Arrivals, Replay, Sessions
+    from planner.scenario.arrivals import Arrivals, ClosedLoop, Replay, Sessions
     from planner.scenario.lengths import LengthForms, Lengths, Marginal
+    from planner.scenario.slo import Slo
     from planner.scenario.workload import Workload
 
 SAMPLE_SEED = 0
@@ -151,6 +154,30 @@ def session_laws(
     return SessionArrivals(sessions.rate, sessions.between, sessions.between_cv, law), law
 
 
+def user_law(
+    loop: ClosedLoop, lengths: LengthLaw, slo: Slo, context_tokens: int
+) -> tuple[UserArrivals, str]:
+    """Return the law of users who wait for their answers, and how their load is counted.
+
+    Args:
+        loop: The document.
+        lengths: Of their requests.
+        slo: Their deadlines, which bound how long a compliant answer takes.
+        context_tokens: Context of the model.
+    """
+    slowest_s = slo.ttft + slo.tpot * max(mean_output(lengths, context_tokens) - 1, 0.0)
+    slowest_s = min(slowest_s, slo.e2e or slowest_s)
+    think = loop.think_time
+    each = 1 / (think.mean + slowest_s)
+    law = UserArrivals(loop.users * each, each, think.mean, think.cv)
+    note = (
+        f"{loop.users:,} users think for {think.mean:g} s between an answer and the next request;"
+        f" loads of pools count a user as {each:.4g} req/s, the pace of one whose every answer"
+        f" takes all the time that its deadlines allow ({slowest_s:.3g} s in the mean)"
+    )
+    return law, note
+
+
 def prefix_law(workload: Workload, arrivals: ArrivalLaw, folder: Path) -> PrefixLaw | None:
     """Return what a workload's prompts begin with; None where nothing is said of it.
 
@@ -165,6 +192,8 @@ def prefix_law(workload: Workload, arrivals: ArrivalLaw, folder: Path) -> Prefix
     prefix = workload.prefix
     if prefix is None:
         return None
+    if workload.arrivals.closed_loop is not None:
+        raise InputError("a pool of users who wait is simulated without a cache; leave it out")
     sessions = workload.arrivals.sessions is not None
     if prefix.trace is not None:
         return _trace_prefixes(workload, arrivals, folder / prefix.trace, folder)

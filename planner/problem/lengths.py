@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -131,6 +132,39 @@ class SessionLengths:
     system_tokens: int
     context_tokens: int
     """What no longer fits is cut from the history."""
+
+
+def mean_output(law: LengthLaw, context_tokens: int) -> float:
+    """Return about how many tokens an answer has in the mean, none longer than a context."""
+    match law:
+        case JointLengths():
+            middle = np.minimum((law.output_low + law.output_high) / 2, context_tokens)
+            return float((middle * law.weight).sum() / law.weight.sum())
+        case IndependentLengths():
+            return _mean(law.output, context_tokens)
+        case MixedLengths():
+            means = [mean_output(part, context_tokens) for part in law.parts]
+            return float(np.average(means, weights=law.weights))
+        case CutLengths() | SessionLengths():
+            return mean_output(law.law, context_tokens)
+
+
+def _mean(law: MarginalLaw, most: int) -> float:
+    match law:
+        case LengthMarginal() | GammaLength():
+            return min(law.mean, most)
+        case UniformLength():
+            return (law.low + min(law.high, most)) / 2
+        case ZipfLength():
+            k = np.arange(law.low, min(law.high, most) + 1, dtype=np.float64)
+            return float(np.average(k, weights=k**-law.exponent))
+        case ParetoLength():
+            x = np.geomspace(law.low, max(min(law.high, most), law.low), 10_000)
+            tail = (x / law.low) ** -law.tail
+            return float(law.low + np.trapezoid((tail - tail[-1]) / max(1 - tail[-1], 1e-9), x))
+        case MixedLength():
+            means = [_mean(part, most) for part in law.parts]
+            return float(np.average(means, weights=law.weights))
 
 
 LengthLaw = JointLengths | IndependentLengths | MixedLengths | CutLengths | SessionLengths

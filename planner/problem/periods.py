@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -34,6 +34,18 @@ class Period:
     """Of all time."""
     level: tuple[float, ...]
     """Load of each workload as a multiple of its mean rate."""
+    most: tuple[float, ...] = ()
+    """The same in the window in which it is highest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A window of time in its place among others."""
+
+    period: int
+    """Index of the period that it belongs to."""
+    level: tuple[float, ...]
+    """Load of each deferrable workload as a multiple of its mean rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,10 @@ class Calendar:
     """Load of each workload that is planned for, as a multiple of its mean rate."""
     notes: tuple[str, ...]
     """What was chosen and how well periods stand for the windows they were made of."""
+    slots: tuple[Slot, ...] = ()
+    """Windows in order of time, the first after the last; none where no work may wait."""
+    slot_s: float = 3600.0
+    """Length of a slot, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +73,17 @@ class _Windows:
     hour: NDArray[np.int64]
     kind: NDArray[np.int64]
     """0 weekday, 1 weekend, 2 weekday at a month's end, 3 weekend at a month's end."""
+    order: NDArray[np.int64]
+    """The windows as they follow each other in time, until they repeat."""
+    length_s: float = 3600.0
 
 
 def make_calendar(
-    traffic: Traffic, workloads: tuple[str, ...], rates_rps: tuple[float, ...], folder: Path
+    traffic: Traffic,
+    workloads: tuple[str, ...],
+    rates_rps: tuple[float, ...],
+    folder: Path,
+    deferrable: tuple[str, ...] = (),
 ) -> Calendar:
     """Lay out the load over time and choose what to plan for.
 
@@ -69,12 +92,13 @@ def make_calendar(
         workloads: Ids, in the order of the problem.
         rates_rps: Their mean rates.
         folder: Where files named by a relative path lie.
+        deferrable: Ids of workloads that may wait; periods are those of the others.
 
     Raises:
         InputError: A profile names no workload of the scenario, or a series cannot be read.
     """
-    mine = [_profile_of(traffic, name) for name in workloads]
-    known = {*workloads}
+    mine = [_profile_of(traffic, name) for name in (*workloads, *deferrable)]
+    known = {*workloads, *deferrable}
     for given in traffic.profiles:
         for name in given.workloads or ():
             if name not in known:
@@ -90,7 +114,7 @@ def make_calendar(
         for profile in mine
     ]
     windows, measured = _windows(traffic, series)
-    level = np.ones((len(windows.names), len(workloads)))
+    level = np.ones((len(windows.names), len(mine)))
     for w, profile in enumerate(mine):
         column = measured.get(w)
         if column is None and profile is not None:
@@ -99,11 +123,21 @@ def make_calendar(
             level[:, w] = column / float((column * windows.share).sum())
     growth = traffic.growth
     grown = (1 + growth.per_quarter) ** growth.quarters if growth else 1.0
+    level, waiting = level[:, : len(workloads)], level[:, len(workloads) :] * grown
     target = _target(traffic, level, windows.share) * traffic.peak_factor * grown
-    periods, note = _cluster(level, windows, np.array(rates_rps), traffic.clusters)
-    grown_periods = tuple(Period(p.id, p.share, tuple(x * grown for x in p.level)) for p in periods)
+    periods, member, note = _cluster(level, windows, np.array(rates_rps), traffic.clusters)
+    grown_periods = tuple(
+        replace(p, level=tuple(x * grown for x in p.level), most=tuple(x * grown for x in p.most))
+        for p in periods
+    )
     return Calendar(
-        grown_periods, tuple(target.tolist()), (*_said(traffic, target, workloads), note)
+        grown_periods,
+        tuple(target.tolist()),
+        (*_said(traffic, target, workloads), note),
+        tuple(Slot(int(member[i]), tuple(waiting[i].tolist())) for i in windows.order)
+        if deferrable
+        else (),
+        windows.length_s,
     )
 
 
@@ -136,7 +170,8 @@ def _windows(
         for h, s in zip(hour.tolist(), starts.tolist(), strict=True)
     )
     share = np.full(starts.size, 1 / starts.size)
-    return _Windows(names, share, hour % 24, kind), rates
+    length_s = float(np.median(np.diff(starts))) if starts.size > 1 else 3600.0
+    return _Windows(names, share, hour % 24, kind, np.arange(starts.size), length_s), rates
 
 
 def _calendar_windows(traffic: Traffic) -> _Windows:
@@ -152,7 +187,15 @@ def _calendar_windows(traffic: Traffic) -> _Windows:
     names = tuple(f"{kind} {h:02d}:00" for kind, _ in kinds for h in range(24))
     share = np.repeat([part / 24 for _, part in kinds], 24)
     hours = np.tile(np.arange(24), len(kinds))
-    return _Windows(names, share, hours, np.repeat(np.arange(len(kinds)), 24))
+    sort = np.repeat(np.arange(len(kinds)), 24)
+    return _Windows(names, share, hours, sort, _days_in_order(days))
+
+
+def _days_in_order(month_end: int) -> NDArray[np.int64]:
+    """Return the hours of a week, or of four weeks whose last days are a month's end."""
+    days = np.arange(28 if month_end else 7)
+    kind = (days % 7 >= 5) + 2 * (days >= days.size - month_end)
+    return np.asarray((kind[:, None] * 24 + np.arange(24)).ravel(), np.int64)
 
 
 def _by_hour(profile: Profile, windows: _Windows) -> Floats:
@@ -192,8 +235,12 @@ def _said(traffic: Traffic, target: Floats, workloads: tuple[str, ...]) -> list[
 
 def _cluster(
     level: Floats, windows: _Windows, rates_rps: Floats, most: int
-) -> tuple[tuple[Period, ...], str]:
-    """Put windows of like load together (Ward's criterion); the busiest of each stay alone."""
+) -> tuple[tuple[Period, ...], NDArray[np.int64], str]:
+    """Put windows of like load together (Ward's criterion); the busiest of each stay alone.
+
+    Returns:
+        The periods, the period of each window, and how like the windows of a period are.
+    """
     load = level * rates_rps
     total = load.sum(axis=1)
     peaks = {int(total.argmax()), *(int(i) for i in load.argmax(axis=0))}
@@ -205,19 +252,24 @@ def _cluster(
         groups += [rest[labels == label] for label in np.unique(labels)]
     elif rest.size:
         groups.append(rest)
-    periods, off = [], np.zeros_like(total)
+    periods: list[tuple[Period, NDArray[np.int64]]] = []
+    off = np.zeros_like(total)
     for group in groups:
         share = windows.share[group]
         mean = (level[group] * share[:, None]).sum(axis=0) / share.sum()
         off[group] = total[group] / max(float((mean * rates_rps).sum()), 1e-300) - 1
         busiest = windows.names[int(group[total[group].argmax()])]
         name = busiest if group.size == 1 else f"{busiest} and {group.size - 1} like it"
-        periods.append(Period(name, float(share.sum()), tuple(mean.tolist())))
-    periods.sort(key=lambda p: -float((np.array(p.level) * rates_rps).sum()))
+        highest = tuple(level[group].max(axis=0).tolist())
+        periods.append((Period(name, float(share.sum()), tuple(mean.tolist()), highest), group))
+    periods.sort(key=lambda p: -float((np.array(p[0].level) * rates_rps).sum()))
+    member = np.zeros(total.size, np.int64)
+    for i, (_, group) in enumerate(periods):
+        member[group] = i
     spread = float(np.sqrt((off**2 * windows.share).sum()))
     note = (
         f"{total.size} windows of time in {len(periods)} periods; the load of a window differs"
         f" from its period's by {spread:.1%} (root mean square), at most {off.max():.1%} above it;"
         " the busiest window of all, and of each workload, is a period of its own"
     )
-    return tuple(periods), note
+    return tuple(period for period, _ in periods), member, note

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
 from planner.problem.curves import own_laws, why_unused
-from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws
+from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
 from planner.problem.periods import make_calendar
 from planner.problem.prefixes import TracePrefixes
 from planner.problem.prices import PriceError, price_of
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from planner.scenario.policies import Policies
     from planner.scenario.slo import Slo
     from planner.scenario.traffic import Traffic
+    from planner.scenario.uncertainty import Uncertainty
 
 Mistakes = list[tuple["Where | str", str]]
 
@@ -59,6 +60,38 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """A scenario of the demand."""
+
+    id: str
+    weight: float
+    """All weights sum to 1."""
+    multiples: tuple[float, ...]
+    """Of each demand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A workload whose requests may wait for a time at which units are free."""
+
+    demand: Demand
+    """At its mean rate."""
+    window_s: float
+    """Within which each request must be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A workload as the user gave it, and where its requests are among the demands."""
+
+    demand: Demand
+    parts: tuple[int, ...]
+    """More than one where it was split by prompt length, short prompts first."""
+    at_tokens: int | None = None
+    """Longest of the short prompts, where it was split."""
+
+
+@dataclass(frozen=True, slots=True)
 class Supply:
     """One accelerator type with its price and stock."""
 
@@ -85,6 +118,21 @@ class Problem:
     """Load over time, where there is any; the demands are those that are planned for."""
     laws: tuple[StepLawRow, ...] = ()
     """Step laws of the user's own, which take the place of the catalogue's."""
+    deferred: tuple[Deferred, ...] = ()
+    """Work that may wait; none of the demands."""
+    outcomes: tuple[Outcome, ...] = ()
+    """What the demand may turn out to be; none where it is known."""
+    keep: float = 1.0
+    """Share of their weight in which every promise must hold."""
+    planned_multiples: tuple[float, ...] = ()
+    """What the demands were multiplied by to plan for their scenarios; by asked workload."""
+    wholes: tuple[Whole, ...] = ()
+    """The workloads that demands are parts of; none where each demand is a whole one."""
+
+    @property
+    def asked(self) -> tuple[Whole, ...]:
+        """The workloads of the scenario, in its order."""
+        return self.wholes or tuple(Whole(d, (w,)) for w, d in enumerate(self.demands))
 
     @property
     def rates_rps(self) -> tuple[float, ...]:
@@ -102,22 +150,26 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     scenario = loaded.scenario
     laws = own_laws(loaded, catalogue, mistakes)
     catalogue = catalogue.with_laws(tuple(row for rows in laws for row in rows))
-    demands = tuple(_demands(loaded, catalogue, mistakes))
+    windows = {w.id: w.completion_window for w in scenario.workloads}
+    given = tuple(_demands(loaded, catalogue, mistakes))
+    demands = tuple(d for d in given if windows[d.id] is None)
+    deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
     if not mistakes:
         _degrees(loaded, demands, mistakes)
-        _block_sizes(loaded, demands, mistakes)
-        _curves(loaded, laws, demands, supplies, mistakes)
+        _lenders(loaded, demands, deferred, mistakes)
+        _block_sizes(loaded, given, mistakes)
+        _curves(loaded, laws, given, supplies, mistakes)
     if not mistakes:
         mistakes += [
             (loaded.at("workloads", i, "arrivals"), f"workloads.{i}.arrivals: {what}")
-            for i, demand in enumerate(demands)
+            for i, demand in enumerate(given)
             for what in _beyond_all_fleets(demand, "state another rate")
         ]
     calendar = None
     if scenario.traffic is not None and not mistakes:
         try:
-            calendar = _calendar(loaded, scenario.traffic, demands)
+            calendar = _calendar(loaded, scenario.traffic, demands, deferred)
         except InputError as error:
             mistakes.append((loaded.at("traffic"), f"traffic: {error}"))
     if calendar is not None:
@@ -140,6 +192,9 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         time_limit_s=scenario.solver.time_limit,
         calendar=calendar,
         laws=tuple(row for rows in laws for row in rows),
+        deferred=deferred,
+        outcomes=_outcomes(scenario.uncertainty, demands),
+        keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
     )
 
 
@@ -161,10 +216,53 @@ def _curves(
             mistakes.append((loaded.at("curves", i), what))
 
 
-def _calendar(loaded: LoadedScenario, traffic: Traffic, demands: tuple[Demand, ...]) -> Calendar:
+def _outcomes(uncertainty: Uncertainty | None, demands: tuple[Demand, ...]) -> tuple[Outcome, ...]:
+    if uncertainty is None:
+        return ()
+    total = sum(s.weight for s in uncertainty.scenarios)
+    return tuple(
+        Outcome(s.id, s.weight / total, tuple(s.multiples.get(d.id, s.multiple) for d in demands))
+        for s in uncertainty.scenarios
+    )
+
+
+def _calendar(
+    loaded: LoadedScenario,
+    traffic: Traffic,
+    demands: tuple[Demand, ...],
+    deferred: tuple[Deferred, ...],
+) -> Calendar:
     names = tuple(demand.id for demand in demands)
     rates = tuple(demand.rate_rps for demand in demands)
-    return make_calendar(traffic, names, rates, loaded.folder)
+    waiting = tuple(one.demand.id for one in deferred)
+    calendar = make_calendar(traffic, names, rates, loaded.folder, waiting)
+    for one in deferred:
+        if one.window_s < calendar.slot_s:
+            raise InputError(
+                f"completion_window of {one.demand.id}: {one.window_s:g} s is shorter than the"
+                f" windows of the traffic ({calendar.slot_s:g} s); leave it out"
+            )
+    return calendar
+
+
+def _lenders(
+    loaded: LoadedScenario,
+    demands: tuple[Demand, ...],
+    deferred: tuple[Deferred, ...],
+    mistakes: Mistakes,
+) -> None:
+    """Refuse work that waits for units of a model that nobody else asks for."""
+    ids = [workload.id for workload in loaded.scenario.workloads]
+    for one in deferred:
+        mine = one.demand
+        if any(d.model == mine.model and {*d.precisions} & {*mine.precisions} for d in demands):
+            continue
+        i = ids.index(mine.id)
+        what = (
+            f"workloads.{i}.completion_window: no other workload runs {mine.llm.id} at one of its"
+            " precisions, so there are no units to be free; leave it out"
+        )
+        mistakes.append((loaded.at("workloads", i, "completion_window"), what))
 
 
 def _planned_for(demands: tuple[Demand, ...], calendar: Calendar) -> tuple[Demand, ...]:
@@ -264,6 +362,10 @@ def _laws(
         return None
     if workload.arrivals.sessions is not None and context is not None:
         arrivals, lengths = session_laws(workload.arrivals.sessions, lengths, context)
+    if workload.arrivals.closed_loop is not None and context is not None:
+        loop = workload.arrivals.closed_loop
+        arrivals, note = user_law(loop, lengths, workload.slo, context)
+        notes = (*notes, note)
     return arrivals, lengths, notes, prefix
 
 

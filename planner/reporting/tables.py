@@ -240,11 +240,49 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
                 for p in plan.evidence.arrival_sweep
             ],
         )
+    yield from _by_scenario(plan)
     yield from _without_cache(plan)
     yield from _over_time(plan)
+    yield from _work_that_waits(plan)
     if plan.evidence.one_less:
         yield heading("With one unit less")
         yield lines(one_less(x) for x in plan.evidence.one_less)
+
+
+def _by_scenario(plan: FleetPlan) -> Iterator[RenderableType]:
+    if not plan.demand_scenarios:
+        return
+    names = [result.id for result in plan.workloads]
+    rows = [
+        (
+            s.id if s.planned_for else f"{s.id} (let go)",
+            share(s.weight),
+            *(
+                f"× {s.multiples[name]:g}: {interval(s.attainment[name])} {s.verdicts[name]}"
+                for name in names
+                if name in s.attainment
+            ),
+        )
+        for s in plan.demand_scenarios
+    ]
+    kept = plan.evidence.promise_kept_in or 0.0
+    yield heading(f"Scenarios of the demand: every promise is kept in {kept:.1%} of the weight")
+    yield grid(("scenario", ">weight", *names), rows)
+
+
+def _work_that_waits(plan: FleetPlan) -> Iterator[RenderableType]:
+    for work in plan.deferred:
+        rows = [
+            (
+                p.id,
+                rate(p.served_rps),
+                ", ".join(f"{n} × {pool}" for pool, n in p.units.items()),
+                f"{interval(p.attainment)} {p.verdict}",
+            )
+            for p in work.periods
+        ]
+        yield heading(f"{work.id}: {rate(work.offered_rps)} done within {work.window_s / 3600:g} h")
+        yield grid(("period", ">done", "by", "attainment"), rows)
 
 
 def _over_time(plan: FleetPlan) -> Iterator[RenderableType]:

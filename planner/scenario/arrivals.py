@@ -127,7 +127,32 @@ class Sessions(Spec):
     """Beginning of every prompt, the same for all."""
 
 
-_FORMS = ("poisson", "gamma", "weibull", "bursts", "replay", "users", "sessions")
+class ThinkTime(Spec):
+    """How long a user thinks between an answer and the next request."""
+
+    mean: Seconds
+    """Mean."""
+    cv: Cv = 1.0
+    """Coefficient of variation; times are gamma, 1 is exponential and 0 fixed."""
+
+
+class ClosedLoop(Spec):
+    """A fixed number of users, each of whom waits for an answer before asking again.
+
+    The slower the answers, the fewer the requests: the rate is a result, users / (thinking +
+    answering), and each plan says what it is.
+    """
+
+    users: Annotated[int, Field(ge=1, le=10**8)]
+    """Users at the service at the same time."""
+    think_time: ThinkTime
+    """From an answer's last token to the user's next request."""
+
+
+_FORMS = (
+    *("poisson", "gamma", "weibull", "bursts", "replay", "users", "sessions"),
+    "closed_loop",
+)
 
 
 class Arrivals(Spec):
@@ -147,6 +172,8 @@ class Arrivals(Spec):
     """From a number of users."""
     sessions: Sessions | None = None
     """Conversations of several turns."""
+    closed_loop: ClosedLoop | None = None
+    """Users who wait for each answer."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Arrivals:

@@ -6,10 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from planner.errors import nearest
 from planner.scenario.aim import Objective, Solver, version_as_text
 from planner.scenario.policies import Policies
 from planner.scenario.supply import AcceleratorOffer, Limits
 from planner.scenario.traffic import Traffic
+from planner.scenario.uncertainty import Uncertainty
 from planner.scenario.workload import Workload
 from planner.spec import Spec, mistake
 
@@ -28,6 +30,9 @@ class Scenario(Spec):
 
     traffic: Traffic | None = None
     """Load over time; without it every workload has the same load always."""
+
+    uncertainty: Uncertainty | None = None
+    """What the demand may turn out to be; without it, it is what the workloads say."""
 
     accelerators: tuple[AcceleratorOffer, ...] = Field(min_length=1)
     """What may be rented or is owned."""
@@ -55,6 +60,33 @@ class Scenario(Spec):
             for position, name in enumerate(ids):
                 if name in ids[:position]:
                     raise mistake(f"{name!r} is given twice; rename one", kind, position, "id")
+        return self
+
+    @model_validator(mode="after")
+    def _work_that_waits_has_something_to_wait_for(self) -> Scenario:
+        for i, workload in enumerate(self.workloads):
+            if workload.completion_window is None:
+                continue
+            at = ("workloads", i, "completion_window")
+            if self.traffic is None:
+                raise mistake("needs traffic: with one load always there is no better time", *at)
+            if workload.arrivals.closed_loop or workload.arrivals.sessions:
+                raise mistake("users and sessions do not wait; leave it out", *at)
+            if all(other.completion_window is not None for other in self.workloads):
+                raise mistake(
+                    "some workload must not wait, whose units are free at times; leave it out", *at
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _scenarios_name_workloads(self) -> Scenario:
+        known = [w.id for w in self.workloads if w.completion_window is None]
+        for i, scenario in enumerate(self.uncertainty.scenarios if self.uncertainty else ()):
+            for name in scenario.multiples:
+                if name not in known:
+                    at = ("uncertainty", "scenarios", i, "multiples", name)
+                    what = f"no workload {name!r} that is planned for; {nearest(name, known)}"
+                    raise mistake(what, *at)
         return self
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from planner.scenario.lengths import Lengths
 from planner.scenario.prefix import Prefix
 from planner.scenario.slo import Slo
 from planner.spec import Spec
+from planner.units import Seconds
 
 
 class Workload(Spec):
@@ -36,3 +37,7 @@ class Workload(Spec):
 
     slo: Slo
     """Both deadlines, and the share of requests that must meet them."""
+
+    completion_window: Seconds | None = None
+    """Work that may wait: within this time it must be done, by units that other workloads leave
+    free; deadlines count from when the planner lets it go. Needs ``traffic``."""

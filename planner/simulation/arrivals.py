@@ -21,6 +21,7 @@ from planner.problem.arrivals import (
     RenewalArrivals,
     ReplayArrivals,
     SessionArrivals,
+    UserArrivals,
 )
 from planner.problem.lengths import LengthMarginal
 from planner.simulation.lengths import draw_turns
@@ -241,7 +242,29 @@ class SessionStream:
         return Arrived(time_s[order] - under_way, lengths, blocks)
 
 
-Stream = GapStream | BurstStream | ReplayStream | SessionStream
+@dataclass(frozen=True, slots=True)
+class UserStream:
+    """Users who wait for their answers: when they ask is known only with the pool that answers."""
+
+    law: UserArrivals
+    score: Floats
+    """Of the times to think after each request."""
+
+    def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Arrived:
+        """Refuse: there are no arrivals without a pool.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError("users wait for their answers; ask planner.simulation.users")
+
+    @property
+    def think_s(self) -> Floats:
+        """Times to think, one after each request."""
+        return self.law.think_s * renewal_gaps("gamma", self.law.think_cv, self.score)
+
+
+Stream = GapStream | BurstStream | ReplayStream | SessionStream | UserStream
 
 
 def make_stream(law: ArrivalLaw, n: int, entropy: tuple[int, ...]) -> Stream:
@@ -256,6 +279,8 @@ def make_stream(law: ArrivalLaw, n: int, entropy: tuple[int, ...]) -> Stream:
     if isinstance(law, SessionArrivals):
         return _sessions(law, n, rng)
     score = exponential_scores(n, rng)
+    if isinstance(law, UserArrivals):
+        return UserStream(law, score)
     if not isinstance(law, BurstArrivals):
         return GapStream(law, score)
     return BurstStream(score, *_clock(law, n, rng))

@@ -109,7 +109,7 @@ def margin_at(study: Study, setup: PoolSetup, draw: Draw, rate_rps: float) -> fl
     no kept promise, however loose the deadlines: an overload is never averaged into a capacity.
     """
     run = run_pool(setup, draw, rate_rps, study.deadlines)
-    study.meter.count(draw.gap.size)
+    study.meter.count(run.simulated if draw.closed else draw.gap.size)
     spare = run.attainment - np.array(study.promise)
     least = float(spare[run.offered > 0].min(initial=1.0))
     return min(least, GROWTH_AT_CAPACITY - run.backlog_growth)

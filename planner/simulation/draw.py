@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.problem.arrivals import PoissonArrivals
 from planner.problem.prefixes import ConstantHits, HistoryPrefixes, SharedPrefixes, TracePrefixes
-from planner.simulation.arrivals import make_stream
+from planner.simulation.arrivals import UserStream, make_stream
 from planner.simulation.lengths import draw_lengths
 from planner.simulation.prefixes import choose_texts, constant_hits, merged, of_shared
 
@@ -76,6 +76,11 @@ class Draw:
     text: NDArray[np.int32] | None = None
     """Which of several texts each prompt begins with, -1 for none; where there are any."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether some requests wait for the answer to the one before."""
+        return any(isinstance(stream, UserStream) for _, _, stream in self.streams)
+
     def at(self, rate_rps: float, *, block_tokens: int | None = None) -> Traffic:
         """Return the requests at a total rate in requests per second.
 
@@ -88,7 +93,8 @@ class Draw:
                 that keeps prefixes.
 
         Raises:
-            ValueError: A trace names blocks of another size.
+            ValueError: A trace names blocks of another size, or the draw is closed: users wait
+                for answers that only a pool gives.
         """
         if self.streams:
             return self._merged(rate_rps, block_tokens)

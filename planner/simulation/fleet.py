@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from planner.problem.arrivals import UserArrivals
 from planner.simulation.interval import Estimate, attainment_interval
 from planner.simulation.pool import PoolRun, PoolSetup, run_pool
 
@@ -41,23 +42,68 @@ class FleetSample:
 
     pools: tuple[FleetPool, ...]
     runs: tuple[tuple[PoolRun, ...], ...]
+    users: tuple[tuple[int, UserArrivals], ...] = ()
+    """Workloads whose users wait for their answers."""
 
     def attainment(self) -> NDArray[np.float64]:
         """Return attainment by replication and workload: loads of the pools weigh it."""
         loads = np.array([pool.load_rps for pool in self.pools])
+        if self.users:
+            return self._attainment_of_users(loads)
         shares = np.array([[run.attainment for run in pool] for pool in self.runs])
         total = loads.sum(axis=0)
         weighted: NDArray[np.float64] = np.einsum("pw,prw->rw", loads, shares)
         return weighted / np.where(total > 0, total, 1.0)
 
-    def intervals(self) -> tuple[Estimate, ...]:
-        """Return the attainment of each workload with its 95 % interval."""
+    def _attainment_of_users(self, loads: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return attainment where users wait: pools that answer faster are asked more often."""
+        asked = loads[:, None, :] * self._paces()
+        shares = np.array([[run.attainment for run in pool] for pool in self.runs])
+        weighted: NDArray[np.float64] = (asked * shares).sum(axis=0)
+        total = asked.sum(axis=0)
+        return weighted / np.where(total > 0, total, 1.0)
+
+    def _paces(self) -> NDArray[np.float64]:
+        """Return how often users ask as a multiple of their load: (pool, replication, workload)."""
+        paces = np.ones((len(self.runs), len(self.runs[0]), len(self.pools[0].load_rps)))
+        for p, pool in enumerate(self.runs):
+            for r, run in enumerate(pool):
+                if run.response_s is None:
+                    continue
+                for w, law in self.users:
+                    paces[p, r, w] = law.pace(float(run.response_s[w]))
+        return paces
+
+    def paces(self) -> NDArray[np.float64]:
+        """Return the offered rate of each workload as a multiple of its load; 1 unless it waits."""
+        loads = np.array([pool.load_rps for pool in self.pools])
+        if not self.users:
+            return np.ones(loads.shape[1])
+        asked, total = self.asked_rps().sum(axis=0), loads.sum(axis=0)
+        return np.asarray(np.where(total > 0, asked / np.where(total > 0, total, 1.0), 1.0))
+
+    def asked_rps(self) -> NDArray[np.float64]:
+        """Return the offered rate by pool and workload, requests per second."""
+        loads = np.array([pool.load_rps for pool in self.pools])
+        return loads * self._paces().mean(axis=1) if self.users else loads
+
+    def intervals(self, groups: Sequence[tuple[int, ...]] | None = None) -> tuple[Estimate, ...]:
+        """Return attainment with its 95 % interval.
+
+        Args:
+            groups: Workloads that count as one, by their loads; each for itself if left out.
+        """
         by_replication = self.attainment()
-        offered = sum(run.offered for pool in self.runs for run in pool)
-        return tuple(
-            attainment_interval(by_replication[:, w].tolist(), int(np.atleast_1d(offered)[w]))
-            for w in range(by_replication.shape[1])
-        )
+        offered = np.atleast_1d(sum(run.offered for pool in self.runs for run in pool))
+        load = np.sum([pool.load_rps for pool in self.pools], axis=0)
+        found = []
+        for group in groups or [(w,) for w in range(by_replication.shape[1])]:
+            shares = by_replication[:, group[0]]
+            if len(group) > 1:
+                mine = list(group)
+                shares = by_replication[:, mine] @ load[mine] / load[mine].sum()
+            found.append(attainment_interval(shares.tolist(), int(offered[list(group)].sum())))
+        return tuple(found)
 
     def hit_rates(self) -> tuple[float, ...]:
         """Return the share of prompt tokens that each workload found; loads of pools weigh it."""
@@ -125,11 +171,17 @@ def sample_fleet(
     jobs = [(p, r) for p in range(len(pools)) for r in range(size.replications)]
     with ThreadPoolExecutor(THREADS) as threads:
         runs = list(threads.map(one, jobs))
-    study.meter.count(sum(sizes) * size.replications)
+    simulated = sum(sizes) * size.replications
+    users = tuple(
+        (w, law) for w, law in enumerate(study.draws.arrivals) if isinstance(law, UserArrivals)
+    )
+    if users:
+        simulated = sum(run.simulated for run in runs)
+    study.meter.count(simulated)
     rows = tuple(
         tuple(runs[p * size.replications : (p + 1) * size.replications]) for p in range(len(pools))
     )
-    return FleetSample(tuple(pools), rows)
+    return FleetSample(tuple(pools), rows, users)
 
 
 def verdict_of(interval: Estimate, promise: float) -> Verdict:

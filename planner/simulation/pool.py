@@ -10,6 +10,7 @@ import numpy as np
 from planner.kernels import simulate_pool
 from planner.simulation.cached_pool import serve_with_cache
 from planner.simulation.stages import Parts, parts_of
+from planner.simulation.users import serve_users
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,6 +81,11 @@ class PoolRun:
     """Requests that finish per second of the counted span, of all replicas of the pool."""
     busy_share: float | None
     """None where prefixes were kept."""
+    simulated: int
+    """Requests, counted or not."""
+    response_s: NDArray[np.float64] | None
+    """Mean time from a request to the end of its answer, by workload, where users wait for it;
+    rejected ones are answered at once."""
     latencies: Latencies | None
     """Kept on request; they are most of a run's memory."""
     prompt_tokens: NDArray[np.int64]
@@ -125,14 +131,23 @@ class _Outcome:
     """Of the kernel that knows no prefixes."""
 
 
-def _serve(setup: PoolSetup, traffic: Traffic, *, stages: bool) -> _Outcome:
-    """Serve requests; where none can find anything, as if there were no cache."""
+def _serve(
+    setup: PoolSetup, draw: Draw, rate_rps: float, *, stages: bool
+) -> tuple[Traffic, _Outcome]:
+    """Simulate the replicas that stand for the pool, under their share of its load.
+
+    Where users wait for their answers, or none can find anything, as if there were no cache.
+    """
+    if draw.closed:
+        traffic, records = serve_users(setup, draw, rate_rps, stages=stages)
+        return traffic, _without_cache(records)
     replicas, cache = setup.simulated, setup.cache
+    traffic = draw.at(rate_rps, block_tokens=None if cache is None else cache.block_tokens)
     if cache is not None and (traffic.prefix is not None or traffic.cached is not None):
         served = serve_with_cache(
             setup.law, setup.limits, cache, traffic, replicas=replicas, router=setup.router
         )
-        return _Outcome(*served, None)
+        return traffic, _Outcome(*served, None)
     records = simulate_pool(
         setup.law,
         setup.limits,
@@ -143,6 +158,10 @@ def _serve(setup: PoolSetup, traffic: Traffic, *, stages: bool) -> _Outcome:
         router=setup.router,
         stages=stages,
     )
+    return traffic, _without_cache(records)
+
+
+def _without_cache(records: Records) -> _Outcome:
     return _Outcome(
         records.first_scheduled_ps, records.first_token_ps, records.finish_ps, None, records
     )
@@ -153,12 +172,8 @@ def run_pool(
 ) -> PoolRun:
     """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
     replicas = setup.simulated
-    traffic = draw.at(
-        rate_rps * replicas / setup.replicas,
-        block_tokens=None if setup.cache is None else setup.cache.block_tokens,
-    )
+    traffic, outcome = _serve(setup, draw, rate_rps * replicas / setup.replicas, stages=keep)
     arrival = traffic.arrival_ps
-    outcome = _serve(setup, traffic, stages=keep)
     counted = counted_span(arrival, outcome.finish_ps)
     workload = traffic.workload[counted]
     first, finish = outcome.first_token_ps[counted], outcome.finish_ps[counted]
@@ -192,12 +207,27 @@ def run_pool(
         completed_rps=_completed_rps(arrival[counted], outcome.finish_ps)
         * (setup.replicas / replicas),
         busy_share=None if records is None else records.busy_ps / span_ps / replicas,
+        simulated=arrival.size,
+        response_s=_responses(workload, finish - arrival[counted], done, classes)
+        if draw.closed
+        else None,
         latencies=kept,
         prompt_tokens=_sums(workload, lengths[0], classes),
         cached_tokens=np.zeros(classes, np.int64)
         if found is None
         else _sums(workload, found[counted], classes),
     )
+
+
+def _responses(
+    workload: NDArray[np.int32],
+    response_ps: NDArray[np.int64],
+    done: NDArray[np.bool_],
+    classes: int,
+) -> NDArray[np.float64]:
+    """Return the mean time to the last token by workload, in seconds; 0 of none."""
+    total = np.bincount(workload, np.where(done, response_ps, 0), minlength=classes)
+    return np.asarray(total * 1e-12 / np.maximum(np.bincount(workload, minlength=classes), 1))
 
 
 def _sums(

@@ -69,9 +69,12 @@ def test_the_books_close(name):
     )
     for workload in plan.workloads:
         assert sum(r.share for r in workload.routing) == pytest.approx(1.0)
+    load = {
+        w.id: w.users.users * w.users.user_rps if w.users else w.offered_rps for w in plan.workloads
+    }
     for pool in plan.pools:
         routed = sum(
-            r.share * w.offered_rps for w in plan.workloads for r in w.routing if r.pool == pool.id
+            r.share * load[w.id] for w in plan.workloads for r in w.routing if r.pool == pool.id
         )
         assert routed == pytest.approx(pool.offered_rps)
 

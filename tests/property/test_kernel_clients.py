@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.kernels import Law, Limits, simulate_capped, simulate_closed_loop, simulate_pool
+from planner.kernels import (
+    Law,
+    Limits,
+    Sources,
+    simulate_capped,
+    simulate_closed_loop,
+    simulate_pool,
+    simulate_users,
+)
 from tests.pools import (
     CLIENT_SIMULATORS,
+    ROUTERS,
     Case,
     ClientCase,
     differences,
@@ -124,6 +133,118 @@ def test_never_more_in_flight_than_clients_and_never_fewer_while_requests_are_le
     for now in sent[7:].tolist():
         assert in_flight(sent, r.finish_ps, now) == 7
         assert in_flight(sent, r.finish_ps, now - 1) == 7
+
+
+# --- several sources -------------------------------------------------------------------------
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> tuple[ClientCase, Sources]:
+    """Pools whose requests come from up to three sources, some of them open."""
+    case = draw(loops())
+    n = len(case.pool.arrival)
+    kinds = draw(integers(1, min(3, n)))
+    rest = draw(st.lists(integers(0, kinds - 1), min_size=n - kinds, max_size=n - kinds))
+    source = np.array([*range(kinds), *rest], np.int32)
+    permits = np.array(draw(st.lists(integers(0, 3), min_size=kinds, max_size=kinds)))
+    users = int(permits.sum())
+    start = draw(st.lists(integers(0, 60), min_size=users, max_size=users))
+    return case._replace(permits=np.array(start, np.int64)), Sources(source, permits)
+
+
+@settings(max_examples=300, deadline=None)
+@given(crowds())
+def test_simulators_agree_to_the_bit_on_several_sources(crowd: tuple[ClientCase, Sources]) -> None:
+    case, sources = crowd
+    pool = case.pool
+    router = ROUTERS.index(pool.router)
+    one, *others = (
+        run(*pool[:5], case.think, case.permits, pool.replicas, router, stages=True,
+            sources=sources)
+        for run in CLIENT_SIMULATORS
+    )  # fmt: skip
+    for other in others:
+        assert one.sent_ps.tobytes() == other.sent_ps.tobytes()
+        assert differences(one.records, other.records) == []
+
+
+def crowd_of(crowd: tuple[ClientCase, Sources]):
+    case, sources = crowd
+    pool = case.pool
+    think = case.think + 1  # no ties between an answer and the next request
+    sent, records = simulate_users(
+        *pool[:5], sources, case.permits, think,
+        replicas=pool.replicas, router=pool.router, stages=True,
+    )  # fmt: skip
+    return pool, sources, think, sent, records
+
+
+@settings(max_examples=200, deadline=None)
+@given(crowds())
+def test_each_source_sends_in_order_with_permits_of_its_own(crowd) -> None:
+    """A second route: a sorted list of permits per source, told the finishes of the run."""
+    pool, sources, think, sent, records = crowd_of(crowd)
+    back = np.where(records.finish_ps >= 0, records.finish_ps, sent) + think
+    edges = np.concatenate([[0], np.cumsum(sources.permits)])
+    for k, permits in enumerate(sources.permits.tolist()):
+        mine = np.flatnonzero(sources.source == k)
+        free = sorted(crowd[0].permits[edges[k] : edges[k + 1]].tolist())
+        went = mine[sent[mine] >= 0]
+        assert (went == mine[: went.size]).all()
+        for i in went.tolist():
+            ready = int(pool.arrival[i])
+            assert sent[i] == (max(ready, free.pop(0)) if permits else ready)
+            free = sorted([*free, int(back[i])])
+
+
+@settings(max_examples=200, deadline=None)
+@given(crowds())
+def test_sending_ends_with_the_first_source_that_is_through(crowd) -> None:
+    _, sources, _, sent, records = crowd_of(crowd)
+    last = [sent[sources.source == k].max() for k in range(len(sources.permits))]
+    whole = [(sent[sources.source == k] >= 0).all() for k in range(len(sources.permits))]
+    assert any(whole)
+    assert sent.max() == min(end for end, all_sent in zip(last, whole, strict=True) if all_sent)
+    assert (records.finish_ps[sent < 0] == -1).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(crowds())
+def test_what_several_sources_sent_is_served_as_if_it_had_come_by_itself(crowd) -> None:
+    pool, sources, _, sent, records = crowd_of(crowd)
+    went = np.flatnonzero(sent >= 0)
+    order = went[np.lexsort((went, sources.source[went], sent[went]))]
+    again = simulate_pool(
+        pool.law, pool.limits, sent[order], pool.prompt[order], pool.output[order],
+        replicas=pool.replicas, router=pool.router, stages=True,
+    )  # fmt: skip
+    assert (again.finish_ps == records.finish_ps[order]).all()
+    assert (again.first_token_ps == records.first_token_ps[order]).all()
+    assert (again.replica == records.replica[order]).all()
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"sources": Sources(np.zeros(3, np.int32), np.ones(1, np.int64))}, "sources"),
+    ({"sources": Sources(np.ones(2, np.int32), np.ones(1, np.int64))}, "sources"),
+    ({"sources": Sources(np.zeros(2, np.int32), np.array([1, 0]))}, "sources"),
+    ({"start_ps": np.zeros(2, np.int64)}, "start_ps"),
+    ({"start_ps": np.array([-1])}, "start_ps"),
+    ({"arrival_ps": np.array([1, 0])}, "arrival_ps"),
+    ({"think_ps": np.array([0, -1])}, "think_ps"),
+])  # fmt: skip
+def test_the_front_of_sources_refuses(change: dict, message: str) -> None:
+    ones = np.ones(2, np.int32)
+    arguments = {
+        "arrival_ps": np.zeros(2, np.int64),
+        "sources": Sources(np.zeros(2, np.int32), np.ones(1, np.int64)),
+        "start_ps": np.zeros(1, np.int64),
+        "think_ps": np.zeros(2, np.int64),
+    } | change
+    with pytest.raises(ValueError, match=message):
+        simulate_users(
+            Law(np.ones(9, np.int64)), Limits(2, 8, 9), arguments["arrival_ps"], ones, ones,
+            arguments["sources"], arguments["start_ps"], arguments["think_ps"],
+        )  # fmt: skip
 
 
 # --- closed forms ----------------------------------------------------------------------------

@@ -103,26 +103,46 @@ bool run_clients(Job& job, const Clients& clients) {
   return well;
 }
 
+// Whether every request has a source and every permit belongs to one.
+bool fits(const Clients& clients, i64 requests, i64 permits) {
+  i64 dealt = 0;
+  for (i64 k = 0; k < clients.sources; ++k) {
+    if (clients.counts[k] < 0 || clients.counts[k] > permits) return false;
+    dealt += clients.counts[k];
+  }
+  for (i64 i = 0; i < requests; ++i)
+    if (clients.source[i] < 0 || clients.source[i] >= clients.sources) return false;
+  return dealt == permits;
+}
+
 PyObject* simulate_clients(PyObject*, PyObject* args) {
   Job job;
   PyObject *law, *limits, *arrivals, *prompts, *outputs, *wide, *narrow, *stages, *totals;
-  PyObject *thinks, *permits, *sents;
+  PyObject *thinks, *permits, *sents, *kinds, *numbers;
   long long replicas;
   int router;
-  if (!PyArg_ParseTuple(args, "OOOOOLiOOOOOOO:simulate_clients", &law, &limits, &arrivals, &prompts,
+  if (!PyArg_ParseTuple(args, "OOOOOLiOOOOOOOOO:simulate_clients", &law, &limits, &arrivals, &prompts,
                         &outputs, &replicas, &router, &wide, &narrow, &stages, &totals, &thinks,
-                        &permits, &sents) ||
+                        &permits, &sents, &kinds, &numbers) ||
       !job.setup.read(law, limits, replicas, router) ||
       !job.read(arrivals, prompts, outputs, wide, narrow, stages, totals))
     return nullptr;
-  Array<i64> think, permit, sent;
-  if (!think.borrow(thinks, false) || !permit.borrow(permits, false) || !sent.borrow(sents, true))
+  Array<i64> think, permit, sent, counts;
+  Array<i32> source;
+  if (!think.borrow(thinks, false) || !permit.borrow(permits, false) || !sent.borrow(sents, true) ||
+      !source.borrow(kinds, false) || !counts.borrow(numbers, false))
     return nullptr;
-  if (think.size() != job.traffic.count || sent.size() != job.traffic.count) {
+  const i64 n = job.traffic.count;
+  if (think.size() != n || sent.size() != n || source.size() != n) {
     PyErr_SetString(PyExc_ValueError, "arrays of unequal length");
     return nullptr;
   }
-  const Clients clients{think.data(), permit.data(), permit.size(), sent.data()};
+  const Clients clients{think.data(),  source.data(), permit.data(),
+                        counts.data(), counts.size(), sent.data()};
+  if (!fits(clients, n, permit.size())) {
+    PyErr_SetString(PyExc_ValueError, "sources: no such source, or not all permits are dealt");
+    return nullptr;
+  }
   return answer(without_gil([&] {
     return job.setup.limits.block_size == 16 ? run_clients<16>(job, clients)
                                              : run_clients<0>(job, clients);
@@ -135,7 +155,7 @@ PyMethodDef methods[] = {
      "totals)"},
     {"simulate_clients", simulate_clients, METH_VARARGS,
      "simulate_clients(law, limits, arrival, prompt, output, replicas, router, wide, narrow, "
-     "stages, totals, think, permits, sent)"},
+     "stages, totals, think, permits, sent, source, counts)"},
     {"stream_open", stream_open, METH_VARARGS,
      "stream_open(law, limits, replicas, router, ttft, tpot, context)"},
     {"stream_push", stream_push, METH_VARARGS,
