@@ -13,7 +13,15 @@ import numpy as np
 
 from planner.errors import InputError, nearest
 from planner.measurements.request_files import read_chunks
-from planner.measurements.request_times import UNITS, parse_moments, parse_numbers, unit_of
+from planner.measurements.request_times import (
+    LONGEST_SPAN_S,
+    UNITS,
+    WrongValueError,
+    parse_moments,
+    parse_numbers,
+    parse_times,
+    unit_of,
+)
 from planner.measurements.request_trace import (
     PrefixBlocks,
     RequestTrace,
@@ -21,7 +29,6 @@ from planner.measurements.request_trace import (
     impute_lengths,
 )
 from planner.measurements.traces import KNOWN_COLUMNS, LONGEST_TOKENS
-from planner.units import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,7 +181,7 @@ class _Reader:
     def _tokens(self, chunk: Chunk, name: str) -> NDArray[np.float64]:
         try:
             values = parse_numbers(chunk.column(name))
-        except ValueError as error:
+        except WrongValueError as error:
             raise self._blame(chunk, name, error) from error
         wrong = ~np.isnan(values) & ~(
             (values >= 0) & (values <= LONGEST_TOKENS) & (values == np.floor(values))
@@ -194,22 +201,17 @@ class _Reader:
             try:
                 first = parse_numbers(values[:1])
                 self.unit = self.unit or unit_of(name, float(first[0]))
-            except ValueError:
+            except WrongValueError:
                 self.by_text = True
         try:
-            times = parse_moments(values) if self.by_text else parse_numbers(values)
-        except ValueError as error:
+            if self.by_text:
+                return parse_moments(values)
+            return parse_times(values, self.unit or "s")
+        except WrongValueError as error:
             raise self._blame(chunk, name, error) from error
-        if not np.isfinite(times).all():
-            at = int(np.argmin(np.isfinite(times)))
-            raise InputError(f"{self.path}: row {chunk.first_row + at}: {name} is missing")
-        return times if self.by_text else times * UNITS[self.unit or "s"]
 
-    def _blame(self, chunk: Chunk, name: str, error: ValueError) -> InputError:
-        column = chunk.column(name)
-        text = str(error)
-        at = next((i for i, value in enumerate(column) if text.startswith(shown(value))), 0)
-        return InputError(f"{self.path}: row {chunk.first_row + at}: {name} is {error}")
+    def _blame(self, chunk: Chunk, name: str, error: WrongValueError) -> InputError:
+        return InputError(f"{self.path}: row {chunk.first_row + error.at}: {name} is {error}")
 
     def _numbered(self, what: str, values: Sequence[Any]) -> NDArray[np.int32]:
         codes = self.codes[what]
@@ -269,6 +271,7 @@ def _assemble(path: Path, reader: _Reader, parts: _Parts) -> RequestTrace:
     time_s, tick_s = None, 0.0
     if parts.time:
         time_s = np.concatenate(parts.time)
+        _refuse_far_apart(path, str(reader.time), time_s)
         if (np.diff(time_s) < 0).any():
             order = np.argsort(time_s, kind="stable")
             time_s = time_s[order]
@@ -290,6 +293,23 @@ def _assemble(path: Path, reader: _Reader, parts: _Parts) -> RequestTrace:
         tick_s=tick_s,
         start=parts.start,
         notes=tuple(notes),
+    )
+
+
+def _refuse_far_apart(path: Path, name: str, time_s: NDArray[np.float64]) -> None:
+    """Refuse a log over decades: it has times of two kinds, or they are read in a wrong unit."""
+    span_s = float(np.ptp(time_s))
+    if span_s <= LONGEST_SPAN_S:
+        return
+    ascending = np.sort(time_s)
+    gap = int(np.argmax(np.diff(ascending)))
+    early = time_s <= ascending[gap]
+    few = early if early.sum() <= early.size / 2 else ~early
+    year = 365.25 * 86_400
+    raise InputError(
+        f"{path}: row {int(np.argmax(few)) + 1}: {name} lies {span_s / year:,.0f} years from that"
+        f" of other rows, and no log covers more than {LONGEST_SPAN_S / year:.0f}; mend the row,"
+        " or name the unit of all: --column time_unit=ms"
     )
 
 
