@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,11 +17,16 @@ from planner.curves.transfer import StepLawLibrary
 from planner.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from planner.calibration.points import Point, System, Unusable
+    from planner.calibration.run import Outcome
     from planner.calibration.through import FittedLaw
     from planner.catalogue import Catalogue
+
+STATISTICS: Final = ("mean", "p50", "p90", "p99")
+"""Of a latency, the first that is stated being compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,9 @@ class CalibratedCurve:
     tpot_error: float | None
     """Median |predicted / measured − 1| of TPOT over the runs it was fitted to."""
     ttft_error: float | None
+    tpot_compared: tuple[str, ...]
+    """The statistics that ``tpot_error`` compares; none where no run states any."""
+    ttft_compared: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
         """Return the curve as plain data."""
@@ -54,6 +62,8 @@ class CalibratedCurve:
             "runs": self.runs,
             "tpot_error": self.tpot_error,
             "ttft_error": self.ttft_error,
+            "tpot_compared": list(self.tpot_compared),
+            "ttft_compared": list(self.ttft_compared),
             "knots": list(law.knots),
             "step_s": list(law.step_s),
             "slope_beyond_s_per_token": law.slope_beyond_s_per_token,
@@ -129,13 +139,23 @@ def _curve(physics: Physics, pairs: list[tuple[System, Observation]]) -> Calibra
     law = physics.bare_law(system)
     seen = [o for _, o in pairs]
     fit = fit_law(law.law, physics.constants(system.engine), law.kv_tokens, system, seen)
-    errors: dict[str, list[float]] = {"tpot": [], "ttft": []}
-    for o in seen:
-        found = fit.outcome(o.client)
-        for kind, values in errors.items():
-            for name in (f"{kind}_mean_s", f"{kind}_p50_s"):
-                if name in o.measured:
-                    values.append(abs(getattr(found, name) / o.measured[name] - 1))
-                    break
-    tpot, ttft = (float(np.median(v)) if v else None for v in errors.values())
-    return CalibratedCurve(system, fit, law.source, len(seen), tpot, ttft)
+    outcomes = [fit.outcome(o.client) for o in seen]
+    (tpot, of_tpot), (ttft, of_ttft) = (
+        _median_error(kind, seen, outcomes) for kind in ("tpot", "ttft")
+    )
+    return CalibratedCurve(system, fit, law.source, len(seen), tpot, ttft, of_tpot, of_ttft)
+
+
+def _median_error(
+    kind: str, seen: Sequence[Observation], outcomes: Sequence[Outcome]
+) -> tuple[float | None, tuple[str, ...]]:
+    """Compare the first of mean, p50, p90 and p99 that each run states; say which they were."""
+    errors, compared = [], set()
+    for one, found in zip(seen, outcomes, strict=True):
+        stated = (s for s in STATISTICS if one.measured.get(f"{kind}_{s}_s"))
+        if (statistic := next(stated, None)) is not None:
+            name = f"{kind}_{statistic}_s"
+            errors.append(abs(getattr(found, name) / one.measured[name] - 1))
+            compared.add(statistic)
+    median = float(np.median(errors)) if errors else None
+    return median, tuple(s for s in STATISTICS if s in compared)

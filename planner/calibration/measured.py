@@ -7,11 +7,22 @@ with goodput (``rate_rps``, ``prefix_hit``), closed loops with p99 (``concurrenc
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from planner.calibration.cells import (
+    MOST_DEVICES,
+    MOST_MS,
+    MOST_REQUESTS,
+    MOST_RPS,
+    MOST_TOKENS,
+    MOST_USERS,
+    column_names_of,
+    number_in,
+    rows_of,
+    whole_in,
+)
 from planner.calibration.points import Stage, System, Unusable
 from planner.calibration.run import Client
 from planner.calibration.silicon import find_llm, precision_of
@@ -70,7 +81,7 @@ def is_ladder(path: Path) -> bool:
     Raises:
         InputError: It cannot be read.
     """
-    names = _header(path)
+    names = column_names_of(path)
     return bool({"rate_rps", "requested_rate"} & names) or {"concurrency", "ttft_p99_ms"} <= names
 
 
@@ -83,22 +94,13 @@ def read_ladder(path: Path, catalogue: Catalogue) -> Ladder:
     runs: list[MeasuredRun] = []
     unusable: list[Unusable] = []
     number = -1
-    with path.open(newline="", encoding="utf-8") as file:
-        for number, cells in enumerate(csv.DictReader(file)):
-            name = cells.get("tag") or cells.get("config") or f"row {number}"
-            try:
-                runs.append(_run(number, name, cells, catalogue))
-            except InputError as error:
-                unusable.append(Unusable(number, name, str(error)))
+    for number, row in enumerate(rows_of(path)):
+        name = row.cells.get("tag") or row.cells.get("config") or f"row {number}"
+        try:
+            runs.append(_run(number, name, row.whole(), catalogue))
+        except InputError as error:
+            unusable.append(Unusable(number, name, str(error)))
     return Ladder(tuple(runs), tuple(unusable), number + 1)
-
-
-def _header(path: Path) -> set[str]:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return set(next(csv.reader(file), []))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _run(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogue) -> MeasuredRun:
@@ -110,7 +112,7 @@ def _run(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogue)
     engine = _ENGINE.search(stack)
     if engine is None:
         raise InputError("engine: not stated")
-    devices = round(_number(cells, "n_gpu") or 1)
+    devices = whole_in(cells, "n_gpu", MOST_DEVICES, low=1, default=1)
     system = System(
         llm=llm,
         precision=precision_of(llm, stated),
@@ -124,53 +126,57 @@ def _run(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogue)
 
 
 def _client(cells: Mapping[str, str]) -> Client:
-    users = round(_number(cells, "concurrency") or 0)
-    rate = _number(cells, "rate_rps") or _number(cells, "requested_rate") or 0.0
+    users = whole_in(cells, "concurrency", MOST_USERS, default=0)
+    asked = number_in(cells, "requested_rate", MOST_RPS)
+    rate = number_in(cells, "rate_rps", MOST_RPS) or asked or 0.0
     if not users and not rate:
         raise InputError("neither a concurrency nor a rate is stated")
     arrivals: Arrivals = "closed"
     if not users:
-        arrivals = "constant" if _number(cells, "requested_rate") else "poisson"
-    prompt = _number(cells, "isl") or _number(cells, "isl_mean")
-    output = _number(cells, "osl") or _number(cells, "osl_mean")
+        arrivals = "constant" if asked else "poisson"
+    prompt, output = _length(cells, "isl"), _length(cells, "osl")
     if not prompt or not output:
         raise InputError("the lengths of prompts or outputs are not stated")
-    budget = _number(cells, "max_num_batched_tokens")
+    budget = number_in(cells, "max_num_batched_tokens", MOST_TOKENS)
     seqs = _SEQS.search(cells.get("flags") or "")
-    ttft, tpot = _number(cells, "slo_ttft_ms"), _number(cells, "slo_tpot_ms")
+    ttft = number_in(cells, "slo_ttft_ms", MOST_MS)
+    tpot = number_in(cells, "slo_tpot_ms", MOST_MS)
+    sent = whole_in(cells, "n_requests", MOST_REQUESTS, default=0)
     return Client(
         arrivals=arrivals,
         users=users,
         rate_rps=rate,
-        requests=round(_number(cells, "n_requests") or _number(cells, "n") or 0),
-        prompt_tokens=round(prompt),
-        output_tokens=round(output),
-        cached_tokens=round(prompt * (_number(cells, "prefix_hit") or 0.0)),
+        requests=sent or whole_in(cells, "n", MOST_REQUESTS, default=0),
+        prompt_tokens=prompt,
+        output_tokens=output,
+        cached_tokens=round(prompt * (number_in(cells, "prefix_hit", 1.0) or 0.0)),
         max_num_batched_tokens=round(budget) if budget else None,
-        max_num_seqs=int(seqs[1]) if seqs else None,
+        max_num_seqs=_seqs(seqs[1]) if seqs else None,
         ttft_slo_s=ttft / 1e3 if ttft else None,
         tpot_slo_s=tpot / 1e3 if tpot else None,
     )
 
 
+def _length(cells: Mapping[str, str], name: str) -> int:
+    mean = number_in(cells, f"{name}_mean", MOST_TOKENS)
+    return round(number_in(cells, name, MOST_TOKENS) or mean or 0.0)
+
+
+def _seqs(digits: str) -> int:
+    if len(digits) > 7 or int(digits) < 1:
+        raise InputError(f"--max-num-seqs: expected a whole number from 1, got {digits[:20]}")
+    return int(digits)
+
+
 def _measured(cells: Mapping[str, str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for quantity in QUANTITIES:
-        value = _number(cells, f"{quantity}_ms") or _number(cells, _SPELT.get(quantity, ""))
+        spelt = _SPELT.get(quantity, "")
+        value = number_in(cells, f"{quantity}_ms", MOST_MS) or number_in(cells, spelt, MOST_MS)
         if value:
             found[f"{quantity}_s"] = value / 1e3
-    for name, spelt in (("goodput_rps", "goodput_rps"), ("attainment", "attainment")):
-        value = _number(cells, spelt)
+    for name, high in (("goodput_rps", MOST_RPS), ("attainment", 1.0)):
+        value = number_in(cells, name, high)
         if value is not None:
             found[name] = value
     return found
-
-
-def _number(cells: Mapping[str, str], name: str) -> float | None:
-    text = cells.get(name) or ""
-    if text in ("", "nan"):
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{name}: expected a number, got {text!r}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,10 +39,17 @@ def calibrate(
         for curve, document in zip(found.curves, curves, strict=True):
             moved, sd = document["moved_from_prior"], document["standard_deviation"]
             parts = (f"{moved[n]:+.2f} ± {sd[n]:.2f}" for n in ("decode_log", "prefill_log"))
-            errors = (document["tpot_error"], document["ttft_error"])
-            shown = ("" if e is None else f"{100 * e:.1f} %" for e in errors)
+            shown = (_error(document, kind) for kind in ("tpot", "ttft"))
             table.add_row(curve.system.group, str(curve.runs), *shown, *parts, curve.prior)
         emit_tables(table)
     for unusable in found.unusable:
         note(f"row {unusable.row} ({unusable.id}) not used: {unusable.reason}")
     return 0
+
+
+def _error(document: dict[str, Any], kind: str) -> str:
+    """Say how far off a latency is, and which of its statistics was compared."""
+    error = document[f"{kind}_error"]
+    if error is None:
+        return "not stated"
+    return f"{100 * error:.1f} % ({' or '.join(document[f'{kind}_compared'])})"
