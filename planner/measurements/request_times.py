@@ -28,10 +28,12 @@ LATEST_S: Final = 253_402_300_800.0
 LONGEST_SPAN_S: Final = 10 * 365.25 * 86_400.0
 """Of a log: a wider one has times of two kinds, or in another unit."""
 
-_OFFSET: Final = re.compile(r"\s*(?:Z|UTC|([+-])(\d\d):?(\d\d))$")
-_DATE: Final = re.compile(r"\s*(?:\d{4}-|\d{8}T|\d{4}W)")
-_VECTOR: Final = re.compile(r"(?:19|20)\d\d-\d\d-\d\d")
-"""Dates that fit into 64 bits of nanoseconds, which wrap around in silence."""
+_DATE: Final = re.compile(r"(?:\d{4}-|\d{8}T|\d{4}W)")
+_VECTOR: Final = re.compile(
+    r"((?:19|20)\d\d-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?)?)"
+    r"( ?(?:Z|UTC|([+-])(\d\d):?(\d\d)))?"
+)
+"""Dates that fit into 64 bits of nanoseconds, which wrap around in silence; and their offset."""
 _NOTHING: Final = frozenset({"", "null", "none", "nan", "nat"})
 
 
@@ -93,7 +95,7 @@ def parse_times(values: Sequence[Any], unit: str) -> NDArray[np.float64]:
         times = parse_numbers(values) * UNITS[unit]
     except WrongValueError as error:
         text = str(values[error.at])
-        if _DATE.match(text):
+        if _DATE.match(text.lstrip()):
             mixed = f"{shown(text)}, a date, and others are numbers; write all times alike"
             raise WrongValueError(error.at, mixed) from error
         raise
@@ -107,18 +109,19 @@ def parse_moments(values: Sequence[Any]) -> NDArray[np.float64]:
         WrongValueError: A value is no such date; the message quotes it.
     """
     texts = [value if isinstance(value, str) else str(value) for value in values]
-    if all(map(_VECTOR.match, texts)):
-        endings = {_OFFSET.search(text[10:]) is not None for text in (texts[0], texts[-1])}
-        try:
-            if endings == {False}:
-                return _vector(texts, 0.0)
-            found = _OFFSET.search(texts[0][10:])
-            if found is not None and all(text.endswith(found[0]) for text in texts):
-                sign = -1.0 if found[1] == "-" else 1.0
-                ahead = sign * (int(found[2] or 0) * 3600 + int(found[3] or 0) * 60)
-                return _vector([text[: -len(found[0])] for text in texts], ahead)
-        except ValueError:
-            pass  # one by one, below: the slow way takes more forms and names the culprit
+    found = _VECTOR.fullmatch(texts[0])
+    ending = found[2] or "" if found is not None else ""
+    plain = [text[: len(text) - len(ending)] for text in texts]
+    if (
+        found is not None
+        and all(text.endswith(ending) for text in texts)
+        and all((one := _VECTOR.fullmatch(text)) is not None and not one[2] for text in plain)
+    ):
+        sign = -1.0 if found[3] == "-" else 1.0
+        ahead_s = sign * (int(found[4] or 0) * 3600 + int(found[5] or 0) * 60)
+        with contextlib.suppress(ValueError):  # one by one, below, which names the culprit
+            stamps = np.array(plain, dtype="datetime64[ns]")
+            return np.asarray(stamps.astype(np.int64) * 1e-9 - ahead_s, np.float64)
     return _sane(np.array([_moment(i, text) for i, text in enumerate(texts)]), values)
 
 
@@ -132,13 +135,6 @@ def _sane(times: NDArray[np.float64], values: Sequence[Any]) -> NDArray[np.float
             at, f"{shown(values[at])}, a time beyond the year 9999; mend it, or name its unit"
         )
     return times
-
-
-def _vector(texts: list[str], ahead_s: float) -> NDArray[np.float64]:
-    stamps = np.array(texts, dtype="datetime64[ns]")
-    if np.isnat(stamps).any():
-        raise ValueError("a date is missing")
-    return np.asarray(stamps.astype(np.int64) * 1e-9 - ahead_s, np.float64)
 
 
 def _moment(i: int, text: str) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from planner.errors import InputError
-from planner.measurements.request_times import parse_moments, unit_of
+from planner.measurements.request_times import WrongValueError, parse_moments, unit_of
 from planner.measurements.request_trace import find_tick, impute_lengths, spread_ticks
 from planner.measurements.requests import RequestColumns, read_requests
 
@@ -193,6 +193,25 @@ def test_a_column_that_is_not_there_is_told(tmp_path):
 def test_moments(text, seconds):
     assert parse_moments([text, text]) == pytest.approx([seconds, seconds])
     assert parse_moments([text, "1970-01-02"])[1] == 86_400
+    for other in ("1970-01-02", "1970-01-02T02:00+02:00", "19700102T000000"):
+        found = parse_moments([text, other, text])
+        assert found == pytest.approx([seconds, 86_400, seconds])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("9999-12-31 23:59:59", 253_402_300_799), ("2300-01-01", 10_413_792_000)]
+)
+def test_moments_beyond_64_bits_of_nanoseconds_do_not_wrap_around(text, seconds):
+    assert parse_moments([text, text]).tolist() == [seconds, seconds]
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-01-01" + " " * 100_000 + "x", "2024-01-01T24:01", "20240101"], ids=range(3)
+)
+def test_what_is_no_moment_is_told_at_once(text):
+    with pytest.raises(WrongValueError, match=r"no date with a time|a number, and others") as told:
+        parse_moments(["2024-01-01", text])
+    assert told.value.at == 1
 
 
 @pytest.mark.parametrize(

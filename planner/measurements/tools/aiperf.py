@@ -135,7 +135,7 @@ def read_csv(found: Probe) -> Iterator[Measurement]:
 
 def _named(title: str) -> tuple[str, str]:
     """Split ``Time To First Token (ms)`` into ``time_to_first_token`` and ``ms``."""
-    found = _TITLE.match(title.strip())
+    found = _TITLE.match(" ".join(title[:200].split()))
     name, unit = (found[1], found[2] or "") if found else (title, "")
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_"), unit
 

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from planner.measurements.files import Probe
     from planner.measurements.measurement import Latency
 
+LONGEST_LINE: Final = 10_000
 MOST_SERIES: Final = 100_000
 MOST_MODELS: Final = 100
 _HEAD: Final = re.compile(r"^(?:# (?:HELP|TYPE) )?vllm:", re.MULTILINE)
 _SAMPLE: Final = re.compile(
     r"^(vllm:[A-Za-z0-9_:]+)(?:\{(.*)\})?[ \t]+([-+.0-9A-Za-z]+)(?:[ \t]+-?\d+)?[ \t]*$"
 )
-_LABEL: Final = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_LABEL: Final = re.compile(r'(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 DEFINITIONS: Final = {
     "vllm:time_to_first_token_seconds": Definition(
         "ttft", "requests", "close", "arrival in the server's frontend to first token", SERVER_VIEW
@@ -87,7 +88,7 @@ def read(found: Probe) -> Iterator[Measurement]:
 
 
 def _take(by_model: dict[str, _Series], line: str, where: str) -> None:
-    match = _SAMPLE.match(line)
+    match = _SAMPLE.match(line) if len(line) <= LONGEST_LINE else None
     if match is None:
         raise InputError(f'{where}: expected a sample, such as vllm:name{{label="x"}} 1.0')
     name, labels = match[1], dict(_LABEL.findall(match[2] or ""))
