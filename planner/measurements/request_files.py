@@ -72,8 +72,10 @@ def read_chunks(path: Path) -> Iterator[Chunk]:
         return
     read = next((kinds[s] for s in reversed(suffixes[-2:]) if s in kinds), None)
     if read is None:
-        known = "CSV, JSONL, either with .gz, or Parquet"
-        raise InputError(f"{path}: a request log is {known}, told by the name's ending")
+        raise InputError(
+            f"{path}: a request log is CSV, JSONL, either with .gz, or Parquet, told by the name's"
+            " ending; else it is a scrape of vLLM's /metrics, and this is none"
+        )
     with told(path), open_text(path) as file:
         yield from read(path, file)
 

@@ -288,3 +288,15 @@ def test_distance_of_samples_is_that_of_kolmogorov_and_smirnov():
 def test_poisson_arrivals_have_cv_and_dispersion_one():
     time_s = make_stream(PoissonArrivals(10.0), 50_000, (3,)).at(10.0).time_s
     assert dispersion(time_s, float(time_s[-1]), 1.0).index == pytest.approx(1.0, abs=0.06)
+
+
+def test_a_metronome_is_fitted_as_one(tmp_path):
+    """Counts without any spread: the nearest of the laws has a CV of about 0, not Poisson's 1."""
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "arrival_s,prompt_tokens,output_tokens\n" + "".join(f"{i},5,6\n" for i in range(900))
+    )
+    trace = read_trace(path)
+    found = fit_workload(trace, profile_trace(trace, "x"))
+    assert found.arrivals.law.cv < 0.1
+    assert np.isfinite(found.arrivals.worst_factor)
