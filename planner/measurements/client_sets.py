@@ -153,6 +153,20 @@ def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
     return ClientSet(chosen, tuple(clients), window)
 
 
+def has_lengths(path: Path, folder: str | None = None) -> bool:
+    """Tell whether a set, or any where none is named, has lengths beside its rates.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    wanted = None if folder is None else folder.strip("/")
+    found = (_MEMBER.match(name) for name, _ in _members(path))
+    return any(
+        one is not None and one["kind"] == "dataset.json" and wanted in (None, one["folder"] or "")
+        for one in found
+    )
+
+
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     total = 0
     try:

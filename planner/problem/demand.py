@@ -69,7 +69,11 @@ def read_trace(path: Path, columns: RequestColumns | None = None) -> RequestTrac
     """
     archive = client_set_of(path)
     if archive is not None:
-        return sample_requests(read_client_set(*archive), SAMPLE_SEED)
+        clients = read_client_set(*archive)
+        try:
+            return sample_requests(clients, SAMPLE_SEED)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
     spans = find_spans(path) if columns is None or columns == RequestColumns() else None
     return read_requests(path, columns) if spans is None else read_span_requests(spans)
 
