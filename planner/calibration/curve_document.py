@@ -61,6 +61,8 @@ def curve_document(curve: CalibratedCurve, rows: Path, catalogue: Catalogue) -> 
         error_basis=curve.others.basis,
         tpot_error=curve.own.quantile("tpot", 0.5),
         ttft_error=curve.own.quantile("ttft", 0.5),
+        tpot_compared=curve.own.tpot_compared,
+        ttft_compared=curve.own.ttft_compared,
         knots=law.knots,
         step_s=_with_host(fit),
         slope_beyond_s_per_token=law.slope_beyond_s_per_token,

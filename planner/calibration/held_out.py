@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from planner.calibration.through import FittedLaw, Observation
 
 FOLDS: Final = 3
+STATISTICS: Final = ("mean", "p50", "p90", "p99")
+"""Of a latency, the first that is stated is compared."""
 _LEAST_SD: Final = 0.03
 """Repeatability of TPOT and what the simulator leaves out, in ln."""
 _MEAN_OF_NORMAL: Final = float(np.sqrt(2 / np.pi))
@@ -26,6 +28,9 @@ class Errors:
     tpot: tuple[float, ...]
     ttft: tuple[float, ...]
     basis: str
+    tpot_compared: tuple[str, ...] = ()
+    """The statistics that the errors compare."""
+    ttft_compared: tuple[str, ...] = ()
 
     def mean(self, metric: str) -> float | None:
         """Return the mean error of ``tpot`` or ``ttft``; None where no run has it."""
@@ -39,16 +44,20 @@ class Errors:
 
 
 def errors_of(fit: FittedLaw, runs: Sequence[Observation]) -> Errors:
-    """Return the errors of a law on runs, each by the first of mean, median and p99 it has."""
+    """Return the errors of a law on runs, each by the first of ``STATISTICS`` that it states."""
     errors: dict[str, list[float]] = {"tpot": [], "ttft": []}
+    compared: dict[str, set[str]] = {"tpot": set(), "ttft": set()}
     for run in runs:
         found = fit.outcome(run.client)
         for metric, values in errors.items():
-            for name in (f"{metric}_mean_s", f"{metric}_p50_s", f"{metric}_p99_s"):
-                if name in run.measured:
-                    values.append(abs(getattr(found, name) / run.measured[name] - 1))
-                    break
-    return Errors(tuple(errors["tpot"]), tuple(errors["ttft"]), "on the runs that were fitted")
+            stated = (s for s in STATISTICS if run.measured.get(f"{metric}_{s}_s"))
+            if (statistic := next(stated, None)) is not None:
+                name = f"{metric}_{statistic}_s"
+                values.append(abs(getattr(found, name) / run.measured[name] - 1))
+                compared[metric].add(statistic)
+    tpot, ttft = (tuple(s for s in STATISTICS if s in compared[m]) for m in ("tpot", "ttft"))
+    basis = "on the runs that were fitted"
+    return Errors(tuple(errors["tpot"]), tuple(errors["ttft"]), basis, tpot, ttft)
 
 
 def held_out(

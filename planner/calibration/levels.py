@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.calibration.cells import rows_of
 from planner.calibration.points import Load, Point, Stage, System
 from planner.calibration.pooling import Pool, kin_of
 from planner.curves.roofline import Degrees
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from planner.calibration.pooling import Kin, Pooling
     from planner.calibration.predict import Physical, Predictor
     from planner.catalogue import Catalogue
+    from planner.measurements.text_lines import CsvRow
 
     Floats = NDArray[np.float64]
 
@@ -65,6 +67,9 @@ class Level:
     ttft_log: float
     """ln(measured / physics), pooled."""
     tpot_log: float
+
+
+LEVEL_COLUMNS: Final = tuple(f.name for f in fields(Level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,20 +181,26 @@ def read_levels(catalogue: Catalogue, path: Path | None = None) -> Levels:
         InputError: The table cannot be read, or names what the catalogue does not know.
     """
     path = path or shipped("models") / "calibration" / "levels.csv"
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = tuple(_row(cells) for cells in csv.DictReader(file))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    points = [_point(i, row, catalogue) for i, row in enumerate(rows)]
-    return Levels(rows, kin_of(points, [row.law == "library" for row in rows]))
+    rows, points = [], []
+    for i, row in enumerate(rows_of(path, LEVEL_COLUMNS)):
+        try:
+            rows.append(_row(row))
+            points.append(_point(i, rows[-1], catalogue))
+        except (InputError, ValueError) as error:
+            raise InputError(f"{path}:{row.line}: {error}") from error
+    return Levels(tuple(rows), kin_of(points, [row.law == "library" for row in rows]))
 
 
 _NUMBERS: Final = {"int": int, "float": float, "str": str}
 
 
-def _row(cells: dict[str, str]) -> Level:
-    return Level(**{f.name: _NUMBERS[str(f.type)](cells[f.name]) for f in fields(Level)})
+def _row(row: CsvRow) -> Level:
+    cells = row.whole()
+    level = Level(**{f.name: _NUMBERS[str(f.type)](cells[f.name]) for f in fields(Level)})
+    sizes = (level.users, level.prompt_tokens, level.output_tokens, level.runs, level.replicas)
+    if not (np.isfinite((level.ttft_log, level.tpot_log)).all() and min(sizes) > 0):
+        raise InputError("a level needs finite logs, and sizes above 0")
+    return level
 
 
 def _point(i: int, row: Level, catalogue: Catalogue) -> Point:

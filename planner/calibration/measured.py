@@ -13,11 +13,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from planner.calibration import mlperf, rate_ladders
+from planner.calibration.cells import (
+    MOST_DEVICES,
+    MOST_MS,
+    MOST_REQUESTS,
+    MOST_RPS,
+    MOST_TOKENS,
+    MOST_USERS,
+    column_names_of,
+    number_in,
+    rows_of,
+    whole_in,
+)
 from planner.calibration.measured_run import MeasuredRun, quantities_of
 from planner.calibration.points import Stage, System, Unusable
 from planner.calibration.run import Client
 from planner.calibration.silicon import find_llm, precision_of
-from planner.calibration.tables import header_of, number, rows_of
 from planner.curves.roofline import Degrees
 from planner.errors import InputError
 
@@ -60,10 +71,10 @@ def is_ladder(path: Path) -> bool:
     Raises:
         InputError: It cannot be read.
     """
-    return _reader(set(header_of(path))) is not None
+    return _reader(column_names_of(path)) is not None
 
 
-def _reader(names: set[str]) -> Reader | None:
+def _reader(names: frozenset[str]) -> Reader | None:
     if names >= mlperf.COLUMNS:
         return mlperf.mlperf_run
     if names >= rate_ladders.COLUMNS:
@@ -79,18 +90,18 @@ def read_ladder(path: Path, catalogue: Catalogue) -> Ladder:
     Raises:
         InputError: The file cannot be read, or is none of these tables.
     """
-    read = _reader(set(header_of(path)))
+    read = _reader(column_names_of(path))
     if read is None:
         raise InputError(f"{path}: is no table of runs at loads or rates")
     runs: list[MeasuredRun] = []
     unusable: list[Unusable] = []
-    row = -1
-    for row, cells in enumerate(rows_of(path)):
+    number = -1
+    for number, row in enumerate(rows_of(path)):
         try:
-            runs.append(read(row, cells, catalogue))
+            runs.append(read(number, row.whole(), catalogue))
         except InputError as error:
-            unusable.append(Unusable(row, _name(row, cells), str(error)))
-    return Ladder(tuple(runs), tuple(unusable), row + 1)
+            unusable.append(Unusable(number, _name(number, row.cells), str(error)))
+    return Ladder(tuple(runs), tuple(unusable), number + 1)
 
 
 def _name(row: int, cells: Mapping[str, str]) -> str:
@@ -106,7 +117,7 @@ def _run(row: int, cells: Mapping[str, str], catalogue: Catalogue) -> MeasuredRu
     engine = _ENGINE.search(stack)
     if engine is None:
         raise InputError("engine: not stated")
-    devices = round(number(cells, "n_gpu") or 1)
+    devices = whole_in(cells, "n_gpu", MOST_DEVICES, low=1, default=1)
     system = System(
         llm=llm,
         precision=precision_of(llm, stated),
@@ -120,31 +131,33 @@ def _run(row: int, cells: Mapping[str, str], catalogue: Catalogue) -> MeasuredRu
 
 
 def _client(cells: Mapping[str, str]) -> Client:
-    users = round(number(cells, "concurrency") or 0)
-    rate = number(cells, "rate_rps") or number(cells, "requested_rate") or 0.0
+    users = whole_in(cells, "concurrency", MOST_USERS, default=0)
+    asked = number_in(cells, "requested_rate", MOST_RPS)
+    rate = number_in(cells, "rate_rps", MOST_RPS) or asked or 0.0
     if not users and not rate:
         raise InputError("neither a concurrency nor a rate is stated")
     arrivals: Arrivals = "closed"
     if not users:
-        arrivals = "constant" if number(cells, "requested_rate") else "poisson"
+        arrivals = "constant" if asked else "poisson"
     prefix = _cached_prefix(cells)
-    prompt = number(cells, "isl") or number(cells, "isl_mean")
-    output = number(cells, "osl") or number(cells, "osl_mean")
+    prompt, output = _length(cells, "isl"), _length(cells, "osl")
     if not prompt or not output:
         raise InputError("the lengths of prompts or outputs are not stated")
-    budget = number(cells, "max_num_batched_tokens")
+    budget = number_in(cells, "max_num_batched_tokens", MOST_TOKENS)
     seqs = _SEQS.search(cells.get("flags") or "")
-    ttft, tpot = number(cells, "slo_ttft_ms"), number(cells, "slo_tpot_ms")
+    ttft = number_in(cells, "slo_ttft_ms", MOST_MS)
+    tpot = number_in(cells, "slo_tpot_ms", MOST_MS)
+    sent = whole_in(cells, "n_requests", MOST_REQUESTS, default=0)
     return Client(
         arrivals=arrivals,
         users=users,
         rate_rps=rate,
-        requests=round(number(cells, "n_requests") or number(cells, "n") or 0),
-        prompt_tokens=round(prompt),
-        output_tokens=round(output),
-        cached_tokens=prefix or round(prompt * (number(cells, "prefix_hit") or 0.0)),
+        requests=sent or whole_in(cells, "n", MOST_REQUESTS, default=0),
+        prompt_tokens=prompt,
+        output_tokens=output,
+        cached_tokens=prefix or round(prompt * (number_in(cells, "prefix_hit", 1.0) or 0.0)),
         max_num_batched_tokens=round(budget) if budget else None,
-        max_num_seqs=int(seqs[1]) if seqs else None,
+        max_num_seqs=_seqs(seqs[1]) if seqs else None,
         ttft_slo_s=ttft / 1e3 if ttft else None,
         tpot_slo_s=tpot / 1e3 if tpot else None,
     )
@@ -156,3 +169,14 @@ def _cached_prefix(cells: Mapping[str, str]) -> int:
     shared = _SYSTEM.search(cells.get("workload") or "")
     cached = re.search(r"(?<!no-)enable-prefix-caching|^prefix caching", flags)
     return int(shared[1]) if shared and cached else 0
+
+
+def _length(cells: Mapping[str, str], name: str) -> int:
+    mean = number_in(cells, f"{name}_mean", MOST_TOKENS)
+    return round(number_in(cells, name, MOST_TOKENS) or mean or 0.0)
+
+
+def _seqs(digits: str) -> int:
+    if len(digits) > 7 or int(digits) < 1:
+        raise InputError(f"--max-num-seqs: expected a whole number from 1, got {digits[:20]}")
+    return int(digits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from planner.calibration.tables import number
+from planner.calibration.cells import MOST_MS, MOST_RPS, number_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,11 +58,13 @@ def quantities_of(cells: Mapping[str, str]) -> dict[str, float]:
     """Return the measured times of a row, in seconds, with goodput and attainment."""
     found: dict[str, float] = {}
     for quantity in QUANTITIES:
-        value = number(cells, f"{quantity}_ms") or number(cells, _SPELT.get(quantity, ""))
+        value = number_in(cells, f"{quantity}_ms", MOST_MS) or number_in(
+            cells, _SPELT.get(quantity, ""), MOST_MS
+        )
         if value:
             found[f"{quantity}_s"] = value / 1e3
-    for name in ("goodput_rps", "attainment"):
-        value = number(cells, name)
+    for name, high in (("goodput_rps", MOST_RPS), ("attainment", 1.0)):
+        value = number_in(cells, name, high)
         if value is not None:
             found[name] = value
     return found

@@ -11,11 +11,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from planner.calibration.cells import (
+    MOST_DEVICES,
+    MOST_MS,
+    MOST_RPS,
+    MOST_TOKENS,
+    number_in,
+    required,
+)
 from planner.calibration.measured_run import MeasuredRun, per_rank, quantities_of
 from planner.calibration.points import Stage, System
 from planner.calibration.run import Client
 from planner.calibration.silicon import find_llm, precision_of
-from planner.calibration.tables import number, required
 from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.roofline import Degrees, formats_of, geometry_of
 from planner.errors import InputError
@@ -75,17 +82,18 @@ def mlperf_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) -> Meas
         )
     notes: list[str] = []
     llm = _llm(cells, catalogue, notes)
-    output = max(2, round(required(cells, "mean_output_tokens")))
+    output = max(2, round(required(cells, "mean_output_tokens", MOST_TOKENS)))
     prompt = PROMPT_TOKENS.get(llm.id)
     if prompt is None:
         notes.append("lengths of prompts not stated: as long as outputs, for TPOT alone")
     accelerator = _accelerator(cells, catalogue)
     precision = _precision(cells, llm, accelerator, notes)
     engine = _engine(cells, notes)
-    count = round(required(cells, "n_accel"))
-    rate = required(cells, "scheduled_samples_per_s")
-    ttft, tpot = required(cells, "ttft_slo_ms"), required(cells, "tpot_slo_ms")
-    most = round(number(cells, "accel_per_node") or count)
+    count = round(required(cells, "n_accel", MOST_DEVICES))
+    rate = required(cells, "scheduled_samples_per_s", MOST_RPS)
+    lasts_s = required(cells, "min_duration_ms", MOST_MS) / 1e3
+    ttft, tpot = (required(cells, f"{name}_slo_ms", MOST_MS) for name in ("ttft", "tpot"))
+    most = round(number_in(cells, "accel_per_node", MOST_DEVICES) or count)
     systems = []
     for tp in _degrees(llm, accelerator, precision, min(most, count)):
         stage = Stage(Degrees(tp), count // tp)
@@ -101,7 +109,9 @@ def mlperf_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) -> Meas
     client = Client(
         arrivals="poisson",
         rate_rps=rate,
-        requests=round(rate * min(required(cells, "min_duration_ms") / 1e3, _LONG_ENOUGH_S)),
+        requests=round(
+            rate * min(required(cells, "min_duration_ms", MOST_MS) / 1e3, _LONG_ENOUGH_S)
+        ),
         prompt_tokens=prompt or output,
         output_tokens=output,
         ttft_slo_s=ttft / 1e3,

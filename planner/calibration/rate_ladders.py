@@ -11,11 +11,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from planner.calibration.cells import MOST_DEVICES, MOST_REQUESTS, MOST_RPS, number_in, required
 from planner.calibration.measured_run import MeasuredRun, per_rank, quantities_of
 from planner.calibration.points import Stage, System
 from planner.calibration.run import Client
 from planner.calibration.silicon import find_llm, precision_of
-from planner.calibration.tables import number, required
 from planner.curves.roofline import Degrees
 from planner.errors import InputError
 
@@ -59,7 +59,7 @@ def rate_ladder_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) ->
     llm = find_llm(catalogue, name)
     stated = "fp8" if re.search(r"-FP8$", name) else "unstated"
     label = cells["gpu"]
-    main, prefill = _stages(cells["config"], round(required(cells, "n_gpus")))
+    main, prefill = _stages(cells["config"], round(required(cells, "n_gpus", MOST_DEVICES)))
     engine, _, version = cells["system"].partition(" ")
     system = System(
         llm=llm,
@@ -74,7 +74,7 @@ def rate_ladder_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) ->
     if not cells["arrivals"].startswith("Poisson"):
         raise InputError(f"arrivals: {cells['arrivals']!r} says not how requests were spaced")
     client = _lengths(cells, notes)
-    rate = required(cells, "rate_rps")
+    rate = required(cells, "rate_rps", MOST_RPS)
     sent = _requests(cells, rate, notes)
     client = replace(client, rate_rps=rate, requests=sent[0])
     perhaps = [replace(client, requests=n) for n in sent[1:]]
@@ -93,7 +93,7 @@ def rate_ladder_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) ->
 
 def _requests(cells: Mapping[str, str], rate: float, notes: list[str]) -> tuple[int, ...]:
     """Return how many requests were sent, and perhaps: beyond saturation, times depend on it."""
-    sent = number(cells, "n_requests")
+    sent = number_in(cells, "n_requests", MOST_REQUESTS)
     if sent:
         return (round(sent),)
     stated = _DURATION.search(cells["arrivals"])
@@ -151,7 +151,10 @@ def _lengths(cells: Mapping[str, str], notes: list[str]) -> Client:
     if (found := _RANDOM.search(workload)) is not None:
         return _client(int(found[1]), int(found[2]), 0)
     if (found := _MEAN.search(workload)) is not None:
-        tokens, rate = required(cells, "output_tok_s"), required(cells, "completed_rps")
+        tokens, rate = (
+            required(cells, "output_tok_s", 1e9),
+            required(cells, "completed_rps", MOST_RPS),
+        )
         return _client(round(float(found[1])), max(2, round(tokens / rate)), 0)
     raise InputError(f"workload: {workload!r} states no lengths that are understood")
 

@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.calibration.cells import (
+    MOST_MS,
+    MOST_RPS,
+    MOST_TOKENS,
+    column_names_of,
+    number_in,
+    required,
+    rows_of,
+)
 from planner.calibration.ladders import SPREAD, knowledge_of
 from planner.calibration.physics import engine_times, rank_law
 from planner.calibration.points import Load, Stage, System
 from planner.calibration.predict import Estimate
 from planner.calibration.settings import settings_of
-from planner.calibration.tables import header_of, number, required, rows_of
 from planner.curves.roofline import Degrees, formats_of, geometry_of
 from planner.errors import InputError
 from planner.kernels.closed_loop import serve_arrivals
@@ -79,7 +87,7 @@ def is_requests(path: Path) -> bool:
     Raises:
         InputError: It cannot be read.
     """
-    return set(header_of(path)) >= COLUMNS
+    return column_names_of(path) >= COLUMNS
 
 
 def predict_requests(physics: Physics, path: Path, catalogue: Catalogue) -> list[RequestPrediction]:
@@ -90,12 +98,12 @@ def predict_requests(physics: Physics, path: Path, catalogue: Catalogue) -> list
     """
     found: list[RequestPrediction] = []
     runs: dict[tuple[str, float], list[RequestRow]] = defaultdict(list)
-    for row, cells in enumerate(rows_of(path)):
+    for row, line in enumerate(rows_of(path)):
         try:
-            request = _request(row, cells)
+            request = _request(row, line.whole())
             runs[request.config, request.rate_rps].append(request)
         except InputError as error:
-            name = f"{cells.get('config')} {row}"
+            name = f"{line.cells.get('config')} {row}"
             found.append(
                 RequestPrediction(row, name, None, None, None, (None, None), "", str(error))
             )
@@ -122,13 +130,13 @@ def _id(request: RequestRow) -> str:
 
 
 def _request(row: int, cells: Mapping[str, str]) -> RequestRow:
-    ttft, tpot = number(cells, "ttft_ms"), number(cells, "tpot_ms")
+    ttft, tpot = number_in(cells, "ttft_ms", MOST_MS), number_in(cells, "tpot_ms", MOST_MS)
     return RequestRow(
         row,
         cells["config"],
-        required(cells, "request_rate"),
-        round(required(cells, "input_len")),
-        round(number(cells, "output_len") or 0),
+        required(cells, "request_rate", MOST_RPS),
+        round(required(cells, "input_len", MOST_TOKENS)),
+        round(number_in(cells, "output_len", MOST_TOKENS) or 0),
         ttft / 1e3 if ttft else None,
         tpot / 1e3 if tpot else None,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
 from planner.kernels.closed_loop import Scheduler
+from planner.units import shown
 
 if TYPE_CHECKING:
     from planner.calibration.points import Load, System
@@ -42,6 +43,18 @@ _POLL_UNLOADED, _POLL_LOADED, _POLL_USERS = 10, 30, 16
 the inbox, larger from 16 users on."""
 
 
+def known_engine(name: str) -> str:
+    """Return the name of an engine whose scheduler is known.
+
+    Raises:
+        InputError: It is not.
+    """
+    if name not in _SCHEDULER:
+        known = ", ".join(sorted(_SCHEDULER))
+        raise InputError(f"engine {shown(name)}: its scheduler is not known; known are {known}")
+    return name
+
+
 def settings_of(system: System, load: Load, users: int) -> EngineSettings:
     """Return the rules under which one rank serves its share of the users.
 
@@ -53,10 +66,7 @@ def settings_of(system: System, load: Load, users: int) -> EngineSettings:
     Raises:
         InputError: The engine's scheduler is not known.
     """
-    engine = system.engine
-    if engine not in _SCHEDULER:
-        known = ", ".join(sorted(_SCHEDULER))
-        raise InputError(f"engine {engine!r}: its scheduler is not known; known are {known}")
+    engine = known_engine(system.engine)
     budget = max(_budget(system, load), users, 1)
     return EngineSettings(
         scheduler=_SCHEDULER[engine],

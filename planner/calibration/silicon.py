@@ -12,8 +12,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from planner.calibration.cells import (
+    MOST_DEVICES,
+    MOST_MS,
+    MOST_TOKENS,
+    MOST_USERS,
+    number_in,
+    rows_of,
+    whole_in,
+)
 from planner.calibration.points import Load, Point, Stage, System, Unusable
-from planner.calibration.tables import header_of, rows_of
+from planner.calibration.settings import known_engine
 from planner.curves.roofline import Degrees, formats_of, geometry_of
 from planner.errors import InputError
 
@@ -57,25 +66,18 @@ def read_closed_loop_means(path: Path, catalogue: Catalogue, *, speculative: boo
     points: list[Point] = []
     unusable: list[Unusable] = []
     number = -1
-    for number, cells in enumerate(_rows(path)):
-        name = cells["id"] or f"row {number}"
+    for number, row in enumerate(rows_of(path, REQUIRED)):
+        cells = row.cells
+        name = cells.get("id") or f"row {number}"
         spec = cells.get("x_spec") or "none"
         if not speculative and spec not in ("none", "none_likely"):
             unusable.append(Unusable(number, name, f"speculative decoding: {spec}"))
             continue
         try:
-            points.append(_point(number, name, cells, catalogue))
+            points.append(_point(number, name, row.whole(), catalogue))
         except InputError as error:
             unusable.append(Unusable(number, name, str(error)))
     return Table(tuple(points), tuple(unusable), number + 1)
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    names = header_of(path)
-    missing = [name for name in REQUIRED if name not in names]
-    if missing:
-        raise InputError(f"{path}: no column {', '.join(missing)}")
-    return list(rows_of(path))
 
 
 def _point(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogue) -> Point:
@@ -98,7 +100,7 @@ def _point(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogu
         llm=llm,
         precision=precision,
         accelerator=accelerator,
-        engine=cells["backend"],
+        engine=known_engine(cells["backend"]),
         engine_version=cells.get("backend_version", ""),
         mode=mode,
         main=main,
@@ -110,9 +112,9 @@ def _point(number: int, name: str, cells: Mapping[str, str], catalogue: Catalogu
         id=name,
         system=system,
         load=Load(
-            users=_whole(cells, "x_concurrency"),
-            prompt_tokens=_whole(cells, "isl"),
-            output_tokens=_whole(cells, "osl"),
+            users=whole_in(cells, "x_concurrency", MOST_USERS, low=1),
+            prompt_tokens=whole_in(cells, "isl", MOST_TOKENS, low=1),
+            output_tokens=whole_in(cells, "osl", MOST_TOKENS, low=1),
             lengths=lengths,
         ),
         ttft_s=_milliseconds(cells, "silicon_ttft_ms"),
@@ -148,22 +150,27 @@ def precision_of(llm: Llm, stated: str) -> str:
 
     4-bit floats mean the checkpoint's own kind (MXFP4) or NVFP4; what is not stated is the
     checkpoint's published format.
+
+    Raises:
+        InputError: Nothing is known of the format.
     """
     if llm.weights_precision == "mxfp4":
         return "mxfp4"
     if stated in ("unstated", "nan", ""):
         return llm.weights_precision or "bf16"
-    return {"fp4": "nvfp4"}.get(stated, stated)
+    precision = {"fp4": "nvfp4"}.get(stated, stated)
+    formats_of(precision, geometry_of(llm).family)
+    return precision
 
 
 def _colocated(
     cells: Mapping[str, str], llm: Llm, accelerator: Accelerator, precision: str
 ) -> tuple[Stage, str]:
-    devices = _whole(cells, "x_gpus")
-    replicas = max(1, _whole(cells, "x_replicas", 1))
-    dp, ep = max(1, _whole(cells, "x_attn_dp", 1)), max(1, _whole(cells, "x_ep", 1))
-    tp = _whole(cells, "tp_size", devices)
-    layout = _whole(cells, "moe_tp_size", 1) * _whole(cells, "moe_ep_size", 1)
+    devices = whole_in(cells, "x_gpus", MOST_DEVICES, low=1)
+    replicas, dp, ep = (_degree(cells, name) for name in ("x_replicas", "x_attn_dp", "x_ep"))
+    tp = whole_in(cells, "tp_size", MOST_DEVICES, default=devices)
+    layout = whole_in(cells, "moe_tp_size", MOST_DEVICES, default=1)
+    layout *= whole_in(cells, "moe_ep_size", MOST_DEVICES, default=1)
     if layout > devices and not _holds(llm, accelerator, precision, devices):
         note = f"{devices} devices cannot hold the weights; read as {layout} by the expert layout"
         return Stage(Degrees(layout, max(1, layout // max(tp, 1)), ep), replicas), note
@@ -178,33 +185,17 @@ def _holds(llm: Llm, accelerator: Accelerator, precision: str, devices: int) -> 
 
 
 def _stage(cells: Mapping[str, str], role: str) -> Stage:
-    tp = _whole(cells, f"{role}tp_size", 1) * max(1, _whole(cells, f"{role}pp_size", 1))
-    dp = max(1, _whole(cells, f"{role}attention_dp_size", 1))
-    ep = max(1, _whole(cells, f"{role}moe_ep_size", 1))
-    workers = _whole(cells, f"{role}num_workers")
-    if workers < 1:
-        raise InputError(f"{role}num_workers: must be at least 1")
-    return Stage(Degrees(tp * dp, dp, ep), workers)
+    names = ("tp_size", "pp_size", "attention_dp_size", "moe_ep_size")
+    tp, pp, dp, ep = (_degree(cells, f"{role}{name}") for name in names)
+    workers = whole_in(cells, f"{role}num_workers", MOST_DEVICES, low=1)
+    return Stage(Degrees(tp * pp * dp, dp, ep), workers)
 
 
-def _whole(cells: Mapping[str, str], name: str, default: int | None = None) -> int:
-    text = cells.get(name) or ""
-    if text in ("", "nan"):
-        if default is None:
-            raise InputError(f"{name}: empty")
-        return default
-    try:
-        return round(float(text))
-    except ValueError:
-        raise InputError(f"{name}: expected a number, got {text!r}") from None
+def _degree(cells: Mapping[str, str], name: str) -> int:
+    """Return a degree; a collection writes 0 for what does not apply."""
+    return max(1, whole_in(cells, name, MOST_DEVICES, default=1))
 
 
 def _milliseconds(cells: Mapping[str, str], name: str) -> float | None:
-    text = cells.get(name) or ""
-    if text in ("", "nan"):
-        return None
-    try:
-        value = float(text) / 1e3
-    except ValueError:
-        raise InputError(f"{name}: expected a number, got {text!r}") from None
-    return value if value > 0 else None
+    value = number_in(cells, name, MOST_MS)
+    return value / 1e3 if value else None

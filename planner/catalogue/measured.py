@@ -69,6 +69,9 @@ class MeasuredCurve(Spec):
     tpot_error: Finite | None = None
     """Median |predicted / measured - 1| of TPOT on the very runs that were fitted."""
     ttft_error: Finite | None = None
+    tpot_compared: tuple[Word, ...] = ()
+    """The statistics that ``tpot_error`` compares, such as ``mean`` or ``p99``."""
+    ttft_compared: tuple[Word, ...] = ()
 
     knots: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=2)
     """Tokens per step at which the law states its time, ascending from 1."""

@@ -38,15 +38,27 @@ def calibrate(
         emit_json(document)
     else:
         table = Table(title="Fitted step laws")
-        for name in ("system", "runs", "TPOT error", "held out", "TTFT", "decode", "prefill"):
+        for name in ("system", "runs", "TPOT error", "held out", "TTFT error", "decode", "prefill"):
             table.add_column(name, justify="left" if name == "system" else "right")
         for curve, written in zip(found.curves, found.documents, strict=True):
             moved, sd = written.moved_from_prior, written.standard_deviation
             parts = (f"{moved[n]:+.2f} ± {sd[n]:.2f}" for n in ("decode_log", "prefill_log"))
-            errors = (written.tpot_error, written.relative_error, written.relative_error_ttft)
-            shown = ("" if e is None else f"{100 * e:.1f} %" for e in errors)
+            shown = (
+                _error(written.tpot_error, written.tpot_compared),
+                _percent(written.relative_error),
+                _error(written.ttft_error, written.ttft_compared),
+            )
             table.add_row(curve.system.group, str(curve.runs), *shown, *parts)
         emit_tables(table)
     for unusable in found.unusable:
         note(f"row {unusable.row} ({unusable.id}) not used: {unusable.reason}")
     return 0
+
+
+def _percent(error: float) -> str:
+    return f"{100 * error:.1f} %"
+
+
+def _error(error: float | None, compared: tuple[str, ...]) -> str:
+    """Say how far off a latency is, and which of its statistics was compared."""
+    return "not stated" if error is None else f"{_percent(error)} ({' or '.join(compared)})"

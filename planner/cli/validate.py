@@ -65,11 +65,11 @@ def _tables(document: dict[str, Any]) -> list[Table]:
                     by,
                     level,
                     str(m["n"]),
-                    *("" if x is None else f"{100 * x:.1f} %" for x in shares),
+                    *map(_percent, shares),
                 )
         tables.append(table)
     return tables
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f} %"
+    return "no band" if share is None else f"{100 * share:.1f} %"

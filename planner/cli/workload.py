@@ -9,9 +9,13 @@ import typer
 
 from planner.cli.options import Json
 from planner.cli.output import emit, emit_json, emit_tables, note, require_writable, write_whole
+from planner.cli.workload_rates import from_rates
+from planner.cli.workload_scrape import from_scrape
 from planner.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from planner.errors import Where
     from planner.profiles.fit import WorkloadFit
     from planner.source import Loc
@@ -22,7 +26,8 @@ def workload(
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="A trace or log: CSV, JSONL, either with .gz, Parquet, or a client set's .tar.gz.",
+            help="A trace or log: CSV, JSONL, either with .gz, Parquet; OpenTelemetry spans; a"
+            " client set's .tar.gz; a scrape of vLLM's /metrics.",
         ),
     ] = None,
     output: Annotated[
@@ -52,6 +57,26 @@ def workload(
             help="Which column holds time, time_unit, prompt, output, status, client or session.",
         ),
     ] = None,
+    since: Annotated[
+        Path | None,
+        typer.Option(
+            "--since", metavar="EARLIER", help="An earlier scrape: what came between is counted."
+        ),
+    ] = None,
+    over: Annotated[
+        str | None,
+        typer.Option(
+            "--over", metavar="TIME", help="Time over which a scrape counted, such as '10 min'."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME", help="Which model of a scrape that holds several."),
+    ] = None,
+    series: Annotated[
+        str | None,
+        typer.Option("--series", metavar="NAME", help="Which series of a file of rates."),
+    ] = None,
     users: Annotated[
         int | None, typer.Option("--users", min=1, help="Users, instead of a file.")
     ] = None,
@@ -74,13 +99,37 @@ def workload(
             what = "a number of users has no file" if users else f"name it {' or '.join(endings)}"
             raise InputError(f"-o {output}: {what}")
         require_writable(output)
+    only = {"--since": since, "--over": over, "--model": model}
     if users is not None:
+        _refuse(only, "a scrape of metrics, not to --users")
+        _refuse({"--series": series}, "a file of rates, not to --users")
         return _from_users(users, active, requests_per_hour, as_json=as_json)
     if active is not None or requests_per_hour is not None:
         raise InputError("--active and --requests-per-hour belong to --users")
     if file is None:
         return 0
-    return _from_file(file, output, _columns(column), as_json, "parametric" if parametric else fit)
+    from planner.measurements.rate_series import has_rates_only
+    from planner.measurements.scrapes import is_scrape
+
+    columns = _columns(column)
+    log_only = {"--column": columns or None}
+    if has_rates_only(file):
+        _refuse(
+            {**only, **log_only}, "another kind of file; this one holds rates by window of time"
+        )
+        return from_rates(file, series, output, as_json=as_json, fit=fit or parametric)
+    _refuse({"--series": series}, "a file of rates by window of time, and this is none")
+    if is_scrape(file):
+        _refuse(log_only, "a log; a scrape has no columns")
+        return from_scrape(file, since, over, model, output, as_json=as_json, fit=fit or parametric)
+    _refuse(only, "a scrape of metrics; the file is none of vLLM's /metrics")
+    return _from_file(file, output, columns, as_json, "parametric" if parametric else fit)
+
+
+def _refuse(options: Mapping[str, object], where: str) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"{name} belongs to {where}")
 
 
 def _from_users(

@@ -8,9 +8,7 @@ lengths by longer windows, as text that looks like a Python dictionary.
 from __future__ import annotations
 
 import ast
-import csv
 import io
-import json
 import math
 import re
 import tarfile
@@ -22,8 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from planner.errors import InputError, nearest
+from planner.measurements.request_times import LONGEST_SPAN_S
 from planner.measurements.request_trace import RequestTrace
+from planner.measurements.text_lines import csv_rows, parse_json
 from planner.measurements.traces import LONGEST_TOKENS
+from planner.units import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,8 +105,10 @@ def client_set_of(path: Path) -> tuple[Path, str | None] | None:
     """Split ``NAME.tar.gz#FOLDER`` into the archive and the folder in it, which may be a path.
 
     Returns:
-        None where the name is not that of an archive.
+        None where the name is that of neither an archive nor a folder on the disk.
     """
+    if path.is_dir():
+        return path, None
     found = _ARCHIVE.match(str(path))
     return None if found is None else (Path(found["name"]), found["folder"] or None)
 
@@ -127,7 +130,9 @@ def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
             files = by_folder.setdefault(found["folder"] or "", {})
             files.setdefault(int(found["n"]), {})[found["kind"]] = data
     if not by_folder:
-        raise InputError(f"{path}: there are no chunk-N-trace.csv in it; is it a client set?")
+        raise InputError(
+            f"{path}: there are no chunk-N-trace.csv in it, so it is no client set; name a log"
+        )
     if folder is None and len(by_folder) > 1:
         raise InputError(
             f"{path}: holds several sets; name one as {path.name}#FOLDER: {', '.join(by_folder)}"
@@ -135,8 +140,9 @@ def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
     chosen = next(iter(by_folder)) if folder is None else folder.strip("/")
     if chosen not in by_folder:
         raise InputError(f"{path}: there is no set {chosen!r}; {nearest(chosen, by_folder)}")
+    inside = f"{path}/" if path.is_dir() else f"{path}#{chosen}/".replace("#/", "#")
     clients = [
-        _client(path, number, files)
+        _client(inside, number, files)
         for number, files in sorted(by_folder[chosen].items())
         if "trace.csv" in files
     ]
@@ -145,6 +151,20 @@ def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
     starts = np.unique(np.concatenate([c.start_s for c in clients]))
     window = float(np.diff(starts).min()) if starts.size > 1 else 600.0
     return ClientSet(chosen, tuple(clients), window)
+
+
+def has_lengths(path: Path, folder: str | None = None) -> bool:
+    """Tell whether a set, or any where none is named, has lengths beside its rates.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    wanted = None if folder is None else folder.strip("/")
+    found = (_MEMBER.match(name) for name, _ in _members(path))
+    return any(
+        one is not None and one["kind"] == "dataset.json" and wanted in (None, one["folder"] or "")
+        for one in found
+    )
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -173,38 +193,84 @@ def _bounded(path: Path, total: int) -> None:
         raise InputError(f"{path}: more than {MOST_BYTES >> 20} MiB unpacked; take fewer clients")
 
 
-def _client(path: Path, number: int, files: dict[str, bytes]) -> ClientOfSet:
+def _client(place: str, number: int, files: dict[str, bytes]) -> ClientOfSet:
+    """Read one client; mistakes are told with the member of the set, and its line."""
     name = f"chunk-{number}"
-    try:
-        rows = [_window(row) for row in csv.reader(io.StringIO(files["trace.csv"].decode("utf-8")))]
-        starts, rates, cvs, shapes = (np.array(x) for x in zip(*rows, strict=True))
-        lengths = _length_windows(files["dataset.json"]) if "dataset.json" in files else ()
-    except (ValueError, TypeError, IndexError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: {name}: makes no sense: {error}") from error
+    rows = _windows(f"{place}{name}-trace.csv", files["trace.csv"])
+    starts, rates, cvs, shapes = (np.array(x) for x in zip(*rows, strict=True))
+    lengths: tuple[LengthWindow, ...] = ()
+    if "dataset.json" in files:
+        lengths = _length_windows(f"{place}{name}-dataset.json", files["dataset.json"])
     return ClientOfSet(name, starts, rates, cvs, shapes, lengths)
+
+
+def _text(where: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8 text; save it as UTF-8") from error
+
+
+def _windows(where: str, data: bytes) -> list[tuple[float, float, float, float]]:
+    """Read the windows of a client, by ascending start."""
+    rows = []
+    for line, cells in csv_rows(where, io.StringIO(_text(where, data), newline="")):
+        if cells:
+            try:
+                rows.append(_window(cells))
+            except ValueError as error:
+                raise InputError(f"{where}:{line}:1: makes no sense: {error}") from error
+            if len(rows) > 1 and rows[-1][0] <= rows[-2][0]:
+                raise InputError(f"{where}:{line}:1: makes no sense: starts must ascend")
+    if not rows:
+        raise InputError(f"{where}: makes no sense: it is empty; it needs one window a row")
+    return rows
 
 
 def _window(row: list[str]) -> tuple[float, float, float, float]:
     """Read start, rate, CV of the gaps, and their Weibull shape (0 if they are gamma)."""
-    start, rate, cv = (float(x) for x in row[:3])
-    shape = float(row[4]) if row[3] == "Weibull" else 0.0
-    if not (math.isfinite(start) and 0 <= rate < 1e9 and 0 <= cv < 1e6):
-        raise ValueError(f"a window of {row[:3]}")
+    if len(row) < 4 or (row[3] == "Weibull" and len(row) < 5):
+        raise ValueError(
+            f"{len(row)} cells; expected start, rate, CV, pattern and its two parameters"
+        )
+    start, rate, cv = (_number(cell) for cell in row[:3])
+    shape = _number(row[4]) if row[3] == "Weibull" else 0.0
+    if not (0 <= start <= LONGEST_SPAN_S and 0 <= rate < 1e9 and 0 <= cv < 1e6):
+        raise ValueError(
+            f"{shown(','.join(row[:3]))}; expected a start in seconds (ten years at most), a rate"
+            " and a CV"
+        )
     if not (shape == 0 or LEAST_SHAPE <= shape < 1e6):
-        raise ValueError(f"a Weibull shape of {row[4]}")
+        raise ValueError(f"a Weibull shape of {shown(row[4])}; expected {LEAST_SHAPE:g} or more")
     return start, rate, cv, shape
 
 
-def _length_windows(data: bytes) -> tuple[LengthWindow, ...]:
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError as error:
+        raise ValueError(f"{shown(cell)}, no number") from error
+
+
+def _length_windows(where: str, data: bytes) -> tuple[LengthWindow, ...]:
     windows = []
-    document = json.loads(data)
+    document = parse_json(where, _text(where, data))
     if not isinstance(document, dict):
-        raise TypeError("lengths are no object of windows")
+        raise InputError(f"{where}: makes no sense: expected an object of windows")
     for start, window in document.items():
-        prompt = _weights(window.get("input_tokens"))
-        output = _weights(window.get("output_tokens"))
+        if not isinstance(window, dict):
+            raise InputError(f"{where}: {start[:40]}: makes no sense: expected an object")
+        found = []
+        for name in ("input_tokens", "output_tokens"):
+            try:
+                begin = _number(start)
+                found.append(_weights(window.get(name)))
+            except (ValueError, TypeError) as error:
+                what = f"{where}: {start[:40]}.{name}: makes no sense: {error}"
+                raise InputError(what) from error
+        prompt, output = found
         if prompt is not None and output is not None:
-            windows.append(LengthWindow(float(start), prompt, output))
+            windows.append(LengthWindow(begin, prompt, output))
     return tuple(sorted(windows, key=lambda w: w.start_s))
 
 
@@ -225,7 +291,7 @@ def _weights(text: Any) -> TokenWeights | None:
     try:
         tokens = np.array(list(table), np.float64)
         weight = np.array(list(table.values()), np.float64)
-    except TypeError as error:
+    except (TypeError, OverflowError) as error:
         raise ValueError(f"a distribution holds no numbers: {text[:40]}") from error
     good = (weight > 0) & (tokens <= LONGEST_TOKENS)
     if not np.isfinite(weight).all() or (weight < 0).any():
@@ -253,7 +319,9 @@ def sample_requests(
     Raises:
         InputError: No client of the set has lengths, or there would be too many requests.
     """
-    times, prompts, outputs, who = [], [], [], []
+    times, who = [], []
+    prompts: list[NDArray[np.int32]] = []
+    outputs: list[NDArray[np.int32]] = []
     expected = 0.0
     last = 0.0
     for i, client in enumerate(clients.clients):
@@ -269,8 +337,9 @@ def sample_requests(
             time_s = _window_times(client, int(k), clients.window_s, rng)
             window = _window_of(client.lengths, client.start_s[k])
             times.append(time_s)
-            prompts.append(rng.choice(window.prompt.tokens, time_s.size, p=window.prompt.weight))
-            outputs.append(rng.choice(window.output.tokens, time_s.size, p=window.output.weight))
+            for kept, law in ((prompts, window.prompt), (outputs, window.output)):
+                drawn = rng.choice(law.tokens, time_s.size, p=law.weight)
+                kept.append(drawn.astype(np.int32))
             who.append(np.full(time_s.size, i, np.int32))
     if not times or sum(t.size for t in times) == 0:
         raise InputError(
@@ -282,8 +351,8 @@ def sample_requests(
     n = order.size
     return RequestTrace(
         time_s=time_s[order] - time_s[order[0]],
-        prompt=np.concatenate(prompts).astype(np.int32)[order],
-        output=np.concatenate(outputs).astype(np.int32)[order],
+        prompt=np.concatenate(prompts)[order],
+        output=np.concatenate(outputs)[order],
         failed=np.zeros(n, np.bool_),
         client=np.concatenate(who)[order],
         session=None,

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import gzip
 import io
-import json
 import math
 import stat
 import zipfile
-import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from planner.errors import InputError
 from planner.measurements.node import Node
+from planner.measurements.text_lines import csv_rows, csv_table, open_text, told
+from planner.measurements.text_lines import parse_json as parse_text
 from planner.source import read_source
 
 if TYPE_CHECKING:
@@ -35,13 +33,9 @@ MOST_NAMES: Final = 20_000
 """Most files in a folder."""
 MOST_ARRAYS: Final = 64
 MOST_ARRAY_BYTES: Final = 64 * 2**20
-LONGEST_WHOLE: Final = 300
-"""Most digits of a whole number that is one."""
 HEAD: Final = 65_536
 
 Kind = Literal["folder", "npz", "json", "jsonl", "csv", "yaml", "text"]
-
-_TROUBLE: Final = (OSError, EOFError, zlib.error, UnicodeError, csv.Error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +65,6 @@ class Probe:
         return frozenset(first) if isinstance(first, tuple) else frozenset()
 
 
-@contextlib.contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Turn what reading can raise into an InputError that names the file."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except _TROUBLE as error:
-        raise InputError(f"{path}: cannot be read: {str(error)[:200]}") from error
-
-
 def probe(path: Path) -> Probe:
     """Look at a file or folder.
 
@@ -100,7 +83,7 @@ def probe(path: Path) -> Probe:
         with path.open("rb") as raw:
             if raw.read(4) == b"PK\x03\x04":
                 return Probe(path, "npz", None)
-        with _open(path) as file:
+        with open_text(path) as file:
             head = file.read(HEAD)
         return _probe_text(path, head)
 
@@ -119,7 +102,9 @@ def _probe_text(path: Path, head: str) -> Probe:
     if not start:
         raise InputError(f"{path}: the file is empty")
     if "\0" in head:
-        raise InputError(f"{path}: is binary, and no .npz")
+        raise InputError(
+            f"{path}: is a binary file; name the text that a benchmark wrote, or an .npz of Dynamo"
+        )
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if start[0] in "{[":
         return _probe_json(path)
@@ -130,14 +115,14 @@ def _probe_text(path: Path, head: str) -> Probe:
         return Probe(path, "yaml", source.data)
     first = start.splitlines()[0]
     if ".csv" in suffixes or ("," in first and not first.startswith(("#", "vllm:"))):
-        names = next(csv.reader([first]), [])
+        _, names = next(csv_rows(path, [first]), (1, []))
         return Probe(path, "csv", tuple(name.strip() for name in names))
     return Probe(path, "text", head)
 
 
 def _probe_json(path: Path) -> Probe:
     """Tell one document from one object a line, without reading a long stream whole."""
-    with _open(path) as file:
+    with open_text(path) as file:
         first = file.readline(MOST_CHARACTERS + 1)
         while first and not first.strip():
             first = file.readline(MOST_CHARACTERS + 1)
@@ -152,19 +137,13 @@ def _probe_json(path: Path) -> Probe:
     return Probe(path, "json", parse_json(path, read_text(path)))
 
 
-def _open(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return cast("TextIO", gzip.open(path, "rt", encoding="utf-8-sig", newline=""))
-    return path.open("r", encoding="utf-8-sig", newline="")
-
-
 def read_text(path: Path) -> str:
     """Read a whole text file, ``.gz`` too.
 
     Raises:
         InputError: It cannot be read, is no UTF-8 or too long.
     """
-    with told(path), _open(path) as file:
+    with told(path), open_text(path) as file:
         text = file.read(MOST_CHARACTERS + 1)
     if len(text) > MOST_CHARACTERS:
         raise InputError(f"{path}: longer than {MOST_CHARACTERS >> 20} MiB")
@@ -179,20 +158,7 @@ def parse_json(path: Path, text: str, *, line: int | None = None) -> Any:
     """
     if len(text) > MOST_CHARACTERS:
         raise InputError(f"{path}:{line or 1}: longer than {MOST_CHARACTERS >> 20} MiB")
-    try:
-        return json.loads(text, parse_int=_whole)
-    except json.JSONDecodeError as error:
-        row = error.lineno + (line - 1 if line else 0)
-        raise InputError(f"{path}:{row}:{error.colno}: not JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise InputError(f"{path}:{line or 1}:1: nests too deep") from error
-
-
-def _whole(digits: str) -> float:
-    """Read a whole number; one beyond floats becomes infinite, which bounds then refuse."""
-    if len(digits) <= LONGEST_WHOLE:
-        return int(digits)
-    return -math.inf if digits.startswith("-") else math.inf
+    return parse_text(str(path), text, line=line or 1)
 
 
 def lines_of(path: Path) -> Iterator[str]:
@@ -202,7 +168,7 @@ def lines_of(path: Path) -> Iterator[str]:
         InputError: The file cannot be read, a line is too long, or there are too many.
     """
     total = 0
-    with told(path), _open(path) as file:
+    with told(path), open_text(path) as file:
         while line := file.readline(MOST_CHARACTERS + 1):
             total += len(line)
             if len(line) > MOST_CHARACTERS or total > MOST_STREAMED:
@@ -236,14 +202,11 @@ def _jsonl_rows(found: Probe) -> Iterator[Node]:
 
 
 def _csv_rows(found: Probe) -> Iterator[Node]:
-    with told(found.path):
-        reader = csv.DictReader(lines_of(found.path))
-        for row in reader:
-            where = f"{found.path}:{reader.line_num}"
-            if None in row:
-                raise InputError(f"{where}: more cells than columns")
-            cells = {str(k).strip(): v.strip() for k, v in row.items() if v is not None}
-            yield Node(cells, where, cells=True)
+    for row in csv_table(found.path, lines_of(found.path)):
+        where = f"{found.path}:{row.line}"
+        if row.ragged and not row.short:
+            raise InputError(f"{where}: {row.ragged}; quote what holds a comma")
+        yield Node({name: cell.strip() for name, cell in row.cells.items()}, where, cells=True)
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[np.float64]]:

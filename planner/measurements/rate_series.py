@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from planner.errors import InputError, nearest
-from planner.measurements.client_sets import client_set_of, read_client_set
+from planner.measurements.client_sets import client_set_of, has_lengths, read_client_set
 from planner.measurements.request_files import read_chunks
-from planner.measurements.request_times import parse_numbers
+from planner.measurements.request_times import LONGEST_SPAN_S, WrongValueError, parse_numbers
+from planner.measurements.text_lines import bounded_lines, csv_rows, open_text, told
+from planner.units import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from planner.measurements.request_files import Chunk
+
     Floats = NDArray[np.float64]
+
+
+MOST_WINDOWS: Final = 2_000_000
+MOST_RPS: Final = 1e9
+COLUMNS: Final = ("window_start_s", "requests_per_s")
+"""Usual names of the columns of starts and rates."""
+
+
+def has_rates_only(path: Path) -> bool:
+    """Tell a file that says how many requests came when, and nothing of single ones.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    archive = client_set_of(path)
+    if archive is not None:
+        return not has_lengths(*archive)
+    if ".csv" not in (suffix.lower() for suffix in path.suffixes[-2:]):
+        return False
+    with told(path), open_text(path) as file:
+        _, names = next(csv_rows(path, bounded_lines(path, file)), (1, []))
+    return set(COLUMNS) <= {name.strip() for name in names}
 
 
 def read_rate_series(
@@ -39,13 +65,11 @@ def read_rate_series(
     start, rate, label = _rows(path, columns)
     kinds = sorted(set(label))
     if name is None and len(kinds) > 1:
-        raise InputError(f"{path}: holds several series; name one of {', '.join(kinds)}")
+        raise InputError(f"{path}: holds several series; name one: {', '.join(kinds[:20])}")
     mine = np.array(label) == (kinds[0] if name is None else name)
     if not mine.any():
         raise InputError(f"{path}: there is no series {name!r}; {nearest(str(name), kinds)}")
     start, rate = start[mine], rate[mine]
-    if not (np.isfinite(start).all() and np.isfinite(rate).all() and (rate >= 0).all()):
-        raise InputError(f"{path}: a start or a rate is missing, negative or no number")
     if not rate.sum() > 0 or (np.diff(start) <= 0).any():
         raise InputError(f"{path}: starts must ascend, and some rate be above 0")
     return start, rate
@@ -62,12 +86,29 @@ def _rows(path: Path, columns: tuple[str, str]) -> tuple[Floats, Floats, list[st
                 raise InputError(
                     f"{path}: there is no column {column!r}; {nearest(column, chunk.names)}"
                 )
-        try:
-            starts.append(parse_numbers(chunk.column(columns[0])))
-            rates.append(parse_numbers(chunk.column(columns[1])))
-        except ValueError as error:
-            raise InputError(f"{path}: {error}") from error
+        for column, kept, high in zip(
+            columns, (starts, rates), (LONGEST_SPAN_S, MOST_RPS), strict=True
+        ):
+            kept.append(_numbers(path, chunk, column, high))
         names += chunk.column("workload") if chunk.has("workload") else [""] * chunk.rows
+        if len(names) > MOST_WINDOWS:
+            raise InputError(f"{path}: more than {MOST_WINDOWS:,} windows; take longer ones")
     if not starts:
         raise InputError(f"{path}: is empty; it needs one window a row")
     return np.concatenate(starts), np.concatenate(rates), names
+
+
+def _numbers(path: Path, chunk: Chunk, column: str, high: float) -> Floats:
+    try:
+        values = parse_numbers(chunk.column(column))
+    except WrongValueError as error:
+        row = chunk.first_row + error.at
+        raise InputError(f"{path}: row {row}: {column} is {error}") from error
+    good = (values >= 0) & (values <= high)
+    if not good.all():
+        at = int(np.argmin(good))
+        raise InputError(
+            f"{path}: row {chunk.first_row + at}: {column} is {shown(chunk.column(column)[at])};"
+            f" expected a number from 0 to {high:g}"
+        )
+    return values

@@ -1,24 +1,30 @@
 """Rows of request logs, some ten thousand at a time, so that gigabytes pass through little memory.
 
 A chunk gives columns by name. CSV and JSONL are read with and without ``.gz``; Parquet through
-polars or pyarrow, whichever is installed.
+polars.
 """
 
 from __future__ import annotations
 
-import csv
-import importlib.util
-import json
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from planner.errors import InputError
-from planner.measurements.text_lines import bounded_lines, open_text, told
+from planner.measurements.text_lines import (
+    bounded_lines,
+    column_names,
+    csv_rows,
+    json_row,
+    open_text,
+    told,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from polars import Series
 
 ROWS: Final = 65_536
 """Rows of one chunk."""
@@ -66,29 +72,32 @@ def read_chunks(path: Path) -> Iterator[Chunk]:
         return
     read = next((kinds[s] for s in reversed(suffixes[-2:]) if s in kinds), None)
     if read is None:
-        known = "CSV, JSONL, either with .gz, or Parquet"
-        raise InputError(f"{path}: a request log is {known}, told by the name's ending")
+        raise InputError(
+            f"{path}: a request log is CSV, JSONL, either with .gz, or Parquet, told by the name's"
+            " ending; else it is a scrape of vLLM's /metrics, and this is none"
+        )
     with told(path), open_text(path) as file:
         yield from read(path, file)
 
 
 def _csv_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
-    reader = csv.reader(bounded_lines(path, file))
-    header = next(reader, None)
+    reader = csv_rows(path, bounded_lines(path, file))
+    line, header = next(reader, (1, None))
     if header is None:
         return
-    names = tuple(name.strip() for name in header)
+    names = column_names(f"{path}:{line}:1", header)
     number = 1
-    while rows := [row for row in islice(reader, ROWS) if row]:
-        if set(map(len, rows)) != {len(names)}:
+    while found := list(islice(reader, ROWS)):
+        rows = [cells for _, cells in found if cells]
+        if not set(map(len, rows)) <= {len(names)}:
             at = next(i for i, row in enumerate(rows) if len(row) != len(names))
             raise InputError(
                 f"{path}: row {number + at} has {len(rows[at])} fields; the header has {len(names)}"
             )
-        yield Chunk(
-            number, names, len(rows), dict(zip(names, zip(*rows, strict=True), strict=True))
-        )
-        number += len(rows)
+        if rows:
+            columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+            yield Chunk(number, names, len(rows), columns)
+            number += len(rows)
 
 
 def _json_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
@@ -99,20 +108,10 @@ def _json_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
         for line in lines:
             line_number += 1
             if line.strip():
-                rows.append(_json_row(path, line_number, line))
+                rows.append(json_row(path, line_number, line))
         if rows:
             yield Chunk(number, tuple(map(str, rows[0])), len(rows), rows)
             number += len(rows)
-
-
-def _json_row(path: Path, number: int, line: str) -> Mapping[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}:{number}:1: not JSON; a log has one object a line") from error
-    if not isinstance(row, dict):
-        raise InputError(f"{path}:{number}:1: expected an object with the columns of a request")
-    return row
 
 
 def _reach(row: Mapping[str, Any], name: str) -> Any:
@@ -125,35 +124,32 @@ def _reach(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _parquet_chunks(path: Path) -> Iterator[Chunk]:
-    """Read Parquet with a library that is not required: it is heavy, and few need it."""
-    if importlib.util.find_spec("pyarrow") is not None:
-        parquet = importlib.import_module("pyarrow.parquet")
-        number = 1
+    """Read Parquet by batches; what lies in a struct is a column of its own, named by dots."""
+    import polars as pl
+
+    first = 1
+    with told(path):
+        if not path.is_file():
+            path.open("rb").close()  # says what it is instead
+            raise InputError(f"{path}: is no regular file; name a Parquet file")
         try:
-            for batch in parquet.ParquetFile(path).iter_batches(batch_size=ROWS):
-                if batch.num_rows:
-                    columns = batch.to_pydict()
-                    yield Chunk(number, tuple(columns), batch.num_rows, columns)
-                    number += batch.num_rows
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be read: {error}") from error
-        return
-    if importlib.util.find_spec("polars") is not None:
-        yield from _polars_chunks(path)
-        return
-    raise InputError(
-        f"{path}: reading Parquet needs pyarrow or polars, and neither is installed; install one,"
-        " or write the log as CSV"
-    )
+            table = pl.scan_parquet(path)
+            for batch in table.collect_batches(chunk_size=ROWS, maintain_order=True):
+                for part in batch.iter_slices(ROWS):
+                    columns = dict(_flat(part.get_columns()))
+                    yield Chunk(first, tuple(columns), part.height, columns)
+                    first += part.height
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise InputError(
+                f"{path}: cannot be read as Parquet: {why}; write it again, or as CSV"
+            ) from error
 
 
-def _polars_chunks(path: Path) -> Iterator[Chunk]:
-    polars = importlib.import_module("polars")
-    try:
-        table = polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    for first in range(0, table.height, ROWS):
-        part = table.slice(first, ROWS)
-        columns = {name: part[name].to_list() for name in part.columns}
-        yield Chunk(first + 1, tuple(columns), part.height, columns)
+def _flat(columns: Sequence[Series], within: str = "") -> Iterator[tuple[str, Sequence[Any]]]:
+    for column in columns:
+        name = f"{within}{column.name}"
+        if hasattr(column.dtype, "fields"):
+            yield from _flat(column.struct.unnest().get_columns(), f"{name}.")
+        else:
+            yield name, column.to_list()

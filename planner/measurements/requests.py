@@ -6,22 +6,24 @@ the usual names of gateway and engine logs. A mapping names other columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from planner.errors import InputError, nearest
 from planner.measurements.request_files import read_chunks
-from planner.measurements.request_times import UNITS, parse_moments, parse_numbers, unit_of
-from planner.measurements.request_trace import (
-    PrefixBlocks,
-    RequestTrace,
-    find_tick,
-    impute_lengths,
+from planner.measurements.request_parts import Parts, assemble
+from planner.measurements.request_times import (
+    UNITS,
+    WrongValueError,
+    parse_moments,
+    parse_numbers,
+    parse_times,
+    unit_of,
 )
 from planner.measurements.traces import KNOWN_COLUMNS, LONGEST_TOKENS
-from planner.units import shown
+from planner.units import SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.measurements.request_files import Chunk
+    from planner.measurements.request_trace import RequestTrace
 
 MOST_ROWS: Final = 50_000_000
-MOONCAKE_BLOCK: Final = 512
+
 
 KNOWN: Final[dict[str, tuple[str, ...]]] = {
     "time": (
@@ -65,22 +68,6 @@ class RequestColumns:
     session: str | None = None
 
 
-@dataclass(slots=True)
-class _Parts:
-    """What has been read so far, chunk by chunk."""
-
-    time: list[NDArray[np.float64]] = field(default_factory=list)
-    prompt: list[NDArray[np.float64]] = field(default_factory=list)
-    output: list[NDArray[np.float64]] = field(default_factory=list)
-    failed: list[NDArray[np.bool_]] = field(default_factory=list)
-    client: list[NDArray[np.int32]] = field(default_factory=list)
-    session: list[NDArray[np.int32]] = field(default_factory=list)
-    lengths_of_prefix: list[NDArray[np.int64]] = field(default_factory=list)
-    names_of_prefix: list[NDArray[np.int64]] = field(default_factory=list)
-    start: str | None = None
-    rows: int = 0
-
-
 def read_requests(path: Path, columns: RequestColumns | None = None) -> RequestTrace:
     """Read a request log or trace, whole but chunk by chunk.
 
@@ -92,7 +79,7 @@ def read_requests(path: Path, columns: RequestColumns | None = None) -> RequestT
         InputError: The file cannot be read, lacks lengths, or a value makes no sense; told with
             its row.
     """
-    parts = _Parts()
+    parts = Parts()
     reader: _Reader | None = None
     for chunk in read_chunks(path):
         reader = reader or _Reader(path, chunk, columns or RequestColumns())
@@ -101,7 +88,7 @@ def read_requests(path: Path, columns: RequestColumns | None = None) -> RequestT
             raise InputError(f"{path}: more than {MOST_ROWS:,} rows; sample the log")
     if reader is None:
         raise InputError(f"{path}: the trace is empty; it needs one request a row")
-    return _assemble(path, reader, parts)
+    return assemble(path, str(reader.time), parts)
 
 
 class _Reader:
@@ -136,9 +123,11 @@ class _Reader:
             raise InputError(
                 f"{self.path}: there is no column {missing!r}; {nearest(missing, first.names)}"
             )
+        names = [name if len(name) <= SHOWN else f"{name[: SHOWN - 1]}…" for name in first.names]
+        listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if names[20:] else "")
         raise InputError(
-            f"{self.path}: no known pair of length columns among {', '.join(first.names)}; name"
-            " them (prompt and output tokens)"
+            f"{self.path}: no known pair of length columns among {listed}; name them: --column"
+            " prompt=NAME --column output=NAME"
         )
 
     def _find(self, first: Chunk, what: str, wanted: str | None) -> str | None:
@@ -150,7 +139,7 @@ class _Reader:
             return wanted
         return next((name for name in KNOWN[what] if first.has(name)), None)
 
-    def take(self, chunk: Chunk, parts: _Parts) -> None:
+    def take(self, chunk: Chunk, parts: Parts) -> None:
         """Add the rows of a chunk."""
         prompt, output = self._tokens(chunk, self.prompt), self._tokens(chunk, self.output)
         failed = np.isnan(output) | np.isnan(prompt) | (prompt < 1)
@@ -174,7 +163,7 @@ class _Reader:
     def _tokens(self, chunk: Chunk, name: str) -> NDArray[np.float64]:
         try:
             values = parse_numbers(chunk.column(name))
-        except ValueError as error:
+        except WrongValueError as error:
             raise self._blame(chunk, name, error) from error
         wrong = ~np.isnan(values) & ~(
             (values >= 0) & (values <= LONGEST_TOKENS) & (values == np.floor(values))
@@ -187,29 +176,24 @@ class _Reader:
             )
         return values
 
-    def _times(self, chunk: Chunk, name: str, parts: _Parts) -> NDArray[np.float64]:
+    def _times(self, chunk: Chunk, name: str, parts: Parts) -> NDArray[np.float64]:
         values = chunk.column(name)
         if parts.start is None:
             parts.start = str(values[0])
             try:
                 first = parse_numbers(values[:1])
                 self.unit = self.unit or unit_of(name, float(first[0]))
-            except ValueError:
+            except WrongValueError:
                 self.by_text = True
         try:
-            times = parse_moments(values) if self.by_text else parse_numbers(values)
-        except ValueError as error:
+            if self.by_text:
+                return parse_moments(values)
+            return parse_times(values, self.unit or "s")
+        except WrongValueError as error:
             raise self._blame(chunk, name, error) from error
-        if not np.isfinite(times).all():
-            at = int(np.argmin(np.isfinite(times)))
-            raise InputError(f"{self.path}: row {chunk.first_row + at}: {name} is missing")
-        return times if self.by_text else times * UNITS[self.unit or "s"]
 
-    def _blame(self, chunk: Chunk, name: str, error: ValueError) -> InputError:
-        column = chunk.column(name)
-        text = str(error)
-        at = next((i for i, value in enumerate(column) if text.startswith(shown(value))), 0)
-        return InputError(f"{self.path}: row {chunk.first_row + at}: {name} is {error}")
+    def _blame(self, chunk: Chunk, name: str, error: WrongValueError) -> InputError:
+        return InputError(f"{self.path}: row {chunk.first_row + error.at}: {name} is {error}")
 
     def _numbered(self, what: str, values: Sequence[Any]) -> NDArray[np.int32]:
         codes = self.codes[what]
@@ -222,7 +206,7 @@ class _Reader:
             np.int32,
         )
 
-    def _prefixes(self, chunk: Chunk, name: str, parts: _Parts) -> None:
+    def _prefixes(self, chunk: Chunk, name: str, parts: Parts) -> None:
         lists = chunk.column(name)
         if not all(isinstance(one, list) for one in lists):
             raise InputError(f"{self.path}: {name}: expected a list of block ids in every row")
@@ -248,60 +232,3 @@ def _is_failure(status: str) -> bool:
         return float(word) >= 400
     except ValueError:
         return word == "true" or any(part in word for part in _FAILED)
-
-
-def _assemble(path: Path, reader: _Reader, parts: _Parts) -> RequestTrace:
-    notes = []
-    raw_prompt, raw_output = np.concatenate(parts.prompt), np.concatenate(parts.output)
-    failed = np.concatenate(parts.failed)
-    try:
-        prompt, output = impute_lengths(raw_prompt, raw_output)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}; a trace needs completed requests") from error
-    unknown = int(np.isnan(raw_output).sum())
-    if failed.any():
-        what = f"{int(failed.sum()):,} of {failed.size:,} requests failed, were cancelled or"
-        what += " rejected; they stay in the demand"
-        if unknown:
-            what += f", {unknown:,} of them with the output of a request of about the same prompt"
-        notes.append(what)
-    order: NDArray[np.int64] | slice = slice(None)
-    time_s, tick_s = None, 0.0
-    if parts.time:
-        time_s = np.concatenate(parts.time)
-        if (np.diff(time_s) < 0).any():
-            order = np.argsort(time_s, kind="stable")
-            time_s = time_s[order]
-            notes.append("rows were put in order of arrival")
-        time_s = time_s - time_s[0]
-        tick_s = find_tick(time_s)
-        if tick_s:
-            notes.append(
-                f"arrivals are stamped in ticks of {tick_s:g} s; they are spread over their tick"
-            )
-    return RequestTrace(
-        time_s=time_s,
-        prompt=prompt.astype(np.int32)[order],
-        output=output.astype(np.int32)[order],
-        failed=failed[order],
-        client=np.concatenate(parts.client)[order] if parts.client else None,
-        session=np.concatenate(parts.session)[order] if parts.session else None,
-        prefix=_prefix(parts, order),
-        tick_s=tick_s,
-        start=parts.start,
-        notes=tuple(notes),
-    )
-
-
-def _prefix(parts: _Parts, order: NDArray[np.int64] | slice) -> PrefixBlocks | None:
-    if not parts.lengths_of_prefix:
-        return None
-    count = np.concatenate(parts.lengths_of_prefix)
-    _, dense = np.unique(np.concatenate(parts.names_of_prefix), return_inverse=True)
-    name = dense.astype(np.int32)
-    start = np.concatenate([[0], np.cumsum(count)])
-    if isinstance(order, slice):
-        return PrefixBlocks(start, name, MOONCAKE_BLOCK)
-    pieces = [name[start[i] : start[i + 1]] for i in order]
-    moved = np.concatenate([[0], np.cumsum(count[order])])
-    return PrefixBlocks(moved, np.concatenate(pieces), MOONCAKE_BLOCK)

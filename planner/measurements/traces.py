@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import numpy as np
 
 from planner.errors import InputError, nearest
-from planner.measurements.text_lines import bounded_lines, open_text, told
+from planner.measurements.text_lines import bounded_lines, csv_table, json_row, open_text, told
 from planner.units import shown
 
 if TYPE_CHECKING:
@@ -39,21 +37,12 @@ def _rows(path: Path, file: TextIO) -> Iterator[tuple[int, Mapping[str, Any]]]:
     if ".jsonl" in path.suffixes or ".json" in path.suffixes:
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield number, _json_row(path, number, line)
+                yield number, json_row(path, number, line)
     else:
-        reader = csv.DictReader(lines)
-        for row in reader:
-            yield reader.line_num, row
-
-
-def _json_row(path: Path, number: int, line: str) -> Mapping[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}:{number}:1: not JSON; a trace has one object a line") from error
-    if not isinstance(row, dict):
-        raise InputError(f"{path}:{number}:1: expected an object with the two lengths")
-    return row
+        for row in csv_table(path, lines):
+            if row.ragged:
+                raise InputError(f"{path}:{row.line}:1: {row.ragged}; give each column one cell")
+            yield row.line, row.cells
 
 
 def _tokens(path: Path, line: int, name: str, row: Mapping[str, Any], *, least: int) -> int:
@@ -61,8 +50,6 @@ def _tokens(path: Path, line: int, name: str, row: Mapping[str, Any], *, least: 
         known: Iterable[str] = [str(k) for k in row]
         raise InputError(f"{path}:{line}:1: there is no {name!r}; {nearest(name, known)}")
     text = row[name]
-    if text is None:
-        raise InputError(f"{path}:{line}:1: {name} is missing; give the row all its columns")
     try:
         value = float(text)
     except (TypeError, ValueError, OverflowError) as error:

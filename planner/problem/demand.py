@@ -10,6 +10,7 @@ import numpy as np
 from planner.errors import InputError
 from planner.measurements.client_sets import client_set_of, read_client_set, sample_requests
 from planner.measurements.requests import RequestColumns, read_requests
+from planner.measurements.span_requests import find_spans, read_span_requests
 from planner.measurements.traces import read_histogram
 from planner.problem.arrivals import (
     ArrivalLaw,
@@ -62,7 +63,8 @@ def read_trace(path: Path, columns: RequestColumns | None = None) -> RequestTrac
     """Read a request trace, or draw one from a ServeGen client set.
 
     Args:
-        path: A log, or the ``.tar.gz`` of client sets; ``NAME.tar.gz#FOLDER`` names one of several.
+        path: A log, OpenTelemetry spans as OTLP JSON, or client sets: a folder, or a ``.tar.gz``
+            of which ``NAME.tar.gz#FOLDER`` names one of several.
         columns: Names of a log's columns.
 
     Raises:
@@ -70,8 +72,13 @@ def read_trace(path: Path, columns: RequestColumns | None = None) -> RequestTrac
     """
     archive = client_set_of(path)
     if archive is not None:
-        return sample_requests(read_client_set(*archive), SAMPLE_SEED)
-    return read_requests(path, columns)
+        clients = read_client_set(*archive)
+        try:
+            return sample_requests(clients, SAMPLE_SEED)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+    spans = find_spans(path) if columns is None or columns == RequestColumns() else None
+    return read_requests(path, columns) if spans is None else read_span_requests(spans)
 
 
 def length_law(

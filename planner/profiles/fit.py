@@ -39,6 +39,8 @@ DRAWS: Final = 5
 MOST_DRAWN: Final = 400_000
 CLOSE: Final = 1.25
 """Within this factor of the trace's dispersion at every scale, a fit counts as close."""
+LEAST_INDEX: Final = 1e-3
+"""A dispersion below is that of a metronome; ratios take it as this."""
 CELLS_PER_OCTAVE: Final = 8
 
 
@@ -179,7 +181,8 @@ def _judge(
             [dispersion(time_s, span_s, d.window_s).index for d in seen if span_s >= 2 * d.window_s]
         )
     index = np.array(rows).mean(axis=0)
-    ratio = np.log(np.maximum(index, 1e-3) / np.array([d.index for d in seen][: index.size]))
+    theirs = np.array([d.index for d in seen][: index.size])
+    ratio = np.log(np.maximum(index, LEAST_INDEX) / np.maximum(theirs, LEAST_INDEX))
     return ArrivalFit(
         name=name,
         law=law,

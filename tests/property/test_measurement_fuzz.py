@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import time
 import zipfile
 from pathlib import Path
 
@@ -215,7 +216,7 @@ def test_deep_nesting(folder, open_, close):
 def test_wrong_encodings_are_told(folder, encoding):
     path = folder / "wrong.csv"
     path.write_text("modèle,ttft_mean_ms\nx,1\n", encoding=encoding)
-    with pytest.raises(InputError, match=r"cannot be read|binary"):
+    with pytest.raises(InputError, match=r"save it as UTF-8|binary file"):
         read_measurements(path)
 
 
@@ -269,4 +270,35 @@ def test_mistakes_of_tables_are_told_with_their_line(folder):
     path = folder / "mistake.csv"
     path.write_text("model,ttft_mean_ms\nm,1\nm,fast\n")
     with pytest.raises(InputError, match=r"mistake.csv:3: ttft_mean_ms: expected a number"):
+        read_measurements(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'vllm:num_requests_running{a="b",' + "A" * 140_000 + "} 1\n",
+        "vllm:x" + " " * 140_000 + "x\n",
+        "Metric,avg\nA" + " " * 120_000 + "(,1\n",
+        "Metric,avg\nA" + "(" * 120_000 + ",1\n",
+        "MLPerf Results Summary\nA" + " " * 140_000 + ":\n",
+        "model,ttft_mean_ms\nm," + "1," * 60_000 + "\n",
+        "engine,ttft_mean_ms\nvllm" + " " * 120_000 + ",1\n",
+    ],
+    ids=range(7),
+)
+def test_long_cells_and_lines_take_no_time(folder, text):
+    """Work in proportion to the length: by the square, each of these would take minutes."""
+    path = folder / "long.txt"
+    path.write_text(text)
+    start = time.process_time()
+    survives(path)
+    assert time.process_time() - start < 5
+
+
+def test_a_mistake_deep_in_a_report_names_its_file(folder):
+    document = json.loads((DATA / "guidellm.json").read_text())
+    document["config"] = {"spec": "x"}
+    path = folder / "report.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"report.json: config.spec: expected an object"):
         read_measurements(path)

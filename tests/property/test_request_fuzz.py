@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,10 @@ from planner.errors import InputError
 from planner.measurements.client_sets import read_client_set, sample_requests
 from planner.measurements.rate_series import read_rate_series
 from planner.measurements.requests import read_requests
+from planner.measurements.scrapes import is_scrape, read_scrape
+from planner.problem.demand import read_trace
 from planner.profiles.fit import fit_workload
+from planner.profiles.marginal_profile import profile_scrape
 from planner.profiles.profile import profile_trace
 
 quiet = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -117,3 +122,46 @@ def test_any_client_set(tmp_path, trace, lengths):
             tar.addfile(info, io.BytesIO(text.encode()))
     with pytest.raises(InputError):
         sample_requests(read_client_set(path), 0)
+
+
+SPANS = Path(__file__).parents[1] / "data" / "measurements" / "spans.json"
+SCRAPE = Path(__file__).parents[1] / "data" / "measurements" / "vllm.prom"
+odd = st.sampled_from(
+    ["", "null", "-1", "1e999", "NaN", '"x"', "[]", "{}", "9" * 5_000, "true", "\0", "1e300", "5.5"]
+)
+
+
+def spoilt(source, at, value):
+    """Replace one word of a text."""
+    words = re.split(r"([\s,:{}\[\]=]+)", source.read_text())
+    words[2 * (at % ((len(words) + 1) // 2))] = value
+    return "".join(words)
+
+
+@quiet
+@given(at=st.integers(0, 10**4), value=odd)
+def test_any_word_of_spans(tmp_path, at, value):
+    path = tmp_path / "spans.json"
+    path.write_text(spoilt(SPANS, at, value))
+    try:
+        check(read_trace(path))
+    except InputError as error:
+        assert "\n" not in str(error)
+        assert str(path) in str(error)
+
+
+@quiet
+@given(at=st.integers(0, 10**4), value=odd, again=st.integers(0, 10**4))
+def test_any_words_of_a_scrape(tmp_path, at, value, again):
+    path = tmp_path / "now.prom"
+    path.write_text(spoilt(SCRAPE, at, value))
+    path.write_text(spoilt(path, again, value))
+    try:
+        if is_scrape(path):
+            profile = profile_scrape(read_scrape(path), "x").profile
+            assert -1 <= profile.correlation.low <= 0 <= profile.correlation.high <= 1
+            for one in (profile.mean_product, profile.kv_token_steps):
+                assert 0 < one.low <= one.independent * (1 + 1e-9)
+                assert one.independent <= one.high * (1 + 1e-9)
+    except InputError as error:
+        assert "\n" not in str(error)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import gzip
 from typing import TYPE_CHECKING
 
 import pytest
 
+from planner.calibration.levels import read_levels
 from planner.calibration.measured import is_ladder, read_ladder
 from planner.calibration.silicon import find_llm, precision_of, read_closed_loop_means
 from planner.catalogue import Catalogue
+from planner.cli import main
+from planner.data import shipped
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,7 +77,7 @@ def test_rows_that_cannot_be_used_are_named_with_the_reason(
     reasons = [u.reason for u in table.unusable]
     assert "speculative decoding" in reasons[0]
     assert "unheard-of" in reasons[1]
-    assert reasons[2] == "x_concurrency: empty"
+    assert reasons[2].startswith("x_concurrency: empty")
 
 
 def test_devices_that_cannot_hold_the_weights_are_read_by_the_expert_layout(
@@ -121,3 +125,126 @@ def test_open_loops_with_deadlines(tmp_path: Path, catalogue: Catalogue) -> None
 
 def test_a_table_of_means_is_no_ladder(tmp_path: Path) -> None:
     assert not is_ladder(write(tmp_path / "rows.csv", GOOD))
+
+
+# -- files that are broken ------------------------------------------------------------------------
+
+LADDER = (
+    "model,engine,gpu,tag,isl,osl,rate_rps,n_requests,ttft_p99_ms,tpot_p99_ms\n"
+    "Qwen/Qwen3-8B BF16,vllm 0.27.1,L40S,a,1500,200,1.0,100,401.7,28.18\n"
+)
+TABLES = {"ladder": LADDER, "means": ",".join(GOOD) + "\n" + ",".join(GOOD.values()) + "\n"}
+
+
+def broken(text: str) -> dict[str, tuple[bytes, str]]:
+    """Return what may become of a file, and what is then said of it."""
+    head, row = text.splitlines()
+    first = head.split(",")[0]
+    return {
+        "latin": (text.replace("a", "\xe4").encode("latin-1"), "(byte 0xe4); save it as UTF-8"),
+        "packed": (gzip.compress(text.encode()), "is packed by gzip; let its name end in .gz"),
+        "binary": (b"\xff\xfe" + text.encode("utf-16-le"), "a binary file; name a file of UTF-8"),
+        "long": (
+            f"{text}{'1' * 140_000},{row}\n".encode(),
+            ":3:1: a cell of more than 131,072 cha",
+        ),
+        "open": ((text + '"' + "1,\n" * 70_000).encode(), "close its quotation mark"),
+        "twice": (
+            f"{head},{first}\n{row},x\n".encode(),
+            f":1:1: the column is there twice: '{first}'",
+        ),
+    }
+
+
+@pytest.mark.parametrize("verb", ["validate", "calibrate"])
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("fault", broken(LADDER))
+def test_a_file_that_cannot_be_read_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, kind: str, fault: str
+) -> None:
+    raw, told = broken(TABLES[kind])[fault]
+    path = tmp_path / "rows.csv"
+    path.write_bytes(raw)
+    assert main([verb, str(path)]) == 2
+    error = capsys.readouterr().err
+    assert str(path) in error
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_levels_that_cannot_be_read_are_told(tmp_path: Path, catalogue: Catalogue) -> None:
+    good = (shipped("models") / "calibration" / "levels.csv").read_text().splitlines()[:3]
+    path = tmp_path / "levels.csv"
+    for text, told in (
+        ("\n".join(good).encode() + b"\xff", "save it as UTF-8"),
+        ("\n".join([good[0], good[1] + ",1"]).encode(), ":2: 23 cells where the header has 22"),
+        (good[0].replace("runs,", "").encode(), "no column runs"),
+        ("\n".join([good[0], "x" + good[1]]).replace("x", "x", 1).encode(), ":2: no llm"),
+    ):
+        path.write_bytes(text)
+        with pytest.raises(InputError) as error:
+            read_levels(catalogue, path)
+        assert told in str(error.value)
+
+
+def test_a_byte_order_mark_and_gzip_are_read(tmp_path: Path, catalogue: Catalogue) -> None:
+    (tmp_path / "a.csv").write_text("\ufeff" + LADDER, encoding="utf-8")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(LADDER.encode()))
+    one, two = (read_ladder(tmp_path / name, catalogue) for name in ("a.csv", "b.csv.gz"))
+    assert is_ladder(tmp_path / "b.csv.gz")
+    assert (
+        one.runs[0].measured
+        == two.runs[0].measured
+        == {"ttft_p99_s": 0.4017, "tpot_p99_s": 0.02818}
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("x_concurrency", "1e999", "x_concurrency: expected a number from 1 to 65536, got '1e999'"),
+        ("x_concurrency", "-1", "x_concurrency: expected a number from 1 to 65536, got '-1'"),
+        ("isl", "1e18", "isl: expected a number from 1 to 4e+06, got '1e18'"),
+        ("osl", "0", "osl: expected a number from 1"),
+        ("x_gpus", "2.5", "x_gpus: expected a whole number, got 2.5"),
+        ("silicon_ttft_ms", "inf", "silicon_ttft_ms: expected a number from 0"),
+        ("backend", "0.0", "engine '0.0': its scheduler is not known; known are"),
+    ],
+)
+def test_a_cell_that_no_benchmark_could_have_costs_its_row_only(
+    tmp_path: Path, catalogue: Catalogue, column: str, value: str, reason: str
+) -> None:
+    path = write(tmp_path / "rows.csv", GOOD, GOOD | {"id": "odd", column: value})
+    table = read_closed_loop_means(path, catalogue)
+    assert [p.id for p in table.points] == ["one"]
+    (unusable,) = table.unusable
+    assert reason in unusable.reason
+
+
+def test_a_row_with_a_cell_too_few_or_too_many_is_not_used(
+    tmp_path: Path, catalogue: Catalogue
+) -> None:
+    row = LADDER.splitlines()[1]
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{LADDER}{row},x\n{row.rpartition(',')[0]}\n")
+    ladder = read_ladder(path, catalogue)
+    assert len(ladder.runs) == 1
+    assert [u.reason for u in ladder.unusable] == [
+        "11 cells where the header has 10",
+        "9 cells where the header has 10",
+    ]
+
+
+def test_calibrate_says_which_statistic_it_compares(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs that state p99 only are compared by p99; where no run states TTFT, that is said."""
+    path = tmp_path / "rows.csv"
+    path.write_text(LADDER)
+    assert main(["calibrate", str(path)]) == 0
+    assert capsys.readouterr().out.count("% (p99)") == 2
+    path.write_text(LADDER.replace("401.7", ""))
+    assert main(["calibrate", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("% (p99)") == 1
+    assert "not stated" in shown

@@ -105,20 +105,46 @@ def test_a_set_may_lie_deep_in_its_archive(name, parts):
 )
 def test_text_that_is_no_distribution_is_refused_and_never_run(tmp_path, text):
     bad = {"0": {"input_tokens": text, "output_tokens": "{1: 1.0}"}}
-    with pytest.raises(InputError, match="chunk-0: makes no sense"):
+    place = r"set.tar.gz#a/chunk-0-dataset.json: 0.input_tokens: makes no sense"
+    with pytest.raises(InputError, match=place):
         read_client_set(archive(tmp_path, one_client(lengths=bad)))
 
 
 @pytest.mark.parametrize(
-    "row", ["x,1,1,Gamma,1,1\n", "0,-1,1,Gamma,1,1\n", "0,nan,1,,0,0\n", "0,1,1,Weibull,1e-9,1\n"]
+    ("row", "why"),
+    [
+        ("x,1,1,Gamma,1,1", "'x', no number"),
+        ("600,-1,1,Gamma,1,1", "'600,-1,1'; expected a start"),
+        ("600,nan,1,,0,0", "'600,nan,1'; expected a start"),
+        ("1e300,1,1,,0,0", "'1e300,1,1'; expected a start"),
+        ("600,1,1,Weibull,1e-9,1", "a Weibull shape of '1e-9'"),
+        ("600,1,1", "3 cells"),
+        ("0,1,1,,0,0", "starts must ascend"),
+        ("600,1,1,Gamma," + "1" * 140_000, "a cell of more than 131,072"),
+    ],
 )
-def test_a_window_that_makes_no_sense_is_refused(tmp_path, row):
-    with pytest.raises(InputError, match="chunk-0: makes no sense"):
-        read_client_set(archive(tmp_path, one_client(trace=row)))
+def test_a_window_that_makes_no_sense_is_refused_by_file_and_line(tmp_path, row, why):
+    files = one_client(trace=f"0,2,1,Gamma,1,1\n{row}\n")
+    with pytest.raises(InputError) as told:
+        read_client_set(archive(tmp_path, files))
+    assert "set.tar.gz#a/chunk-0-trace.csv:2:1: " in str(told.value)
+    assert why in str(told.value)
+
+
+def test_a_set_may_be_a_folder_on_the_disk(tmp_path):
+    for name, text in one_client().items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert client_set_of(tmp_path / "a") == (tmp_path / "a", None)
+    assert read_client_set(tmp_path / "a").total_rate()[1].tolist() == [2.0, 0.0, 4.0]
+    (tmp_path / "a" / "chunk-0-trace.csv").write_text("0,x,1,,0,0\n")
+    with pytest.raises(InputError, match=r"a/chunk-0-trace.csv:1:1: makes no sense"):
+        read_client_set(tmp_path / "a")
 
 
 def test_what_is_no_client_set_is_told(tmp_path):
-    with pytest.raises(InputError, match="is it a client set"):
+    with pytest.raises(InputError, match="so it is no client set"):
         read_client_set(archive(tmp_path, {"x.txt": "y"}))
     (tmp_path / "no.tar.gz").write_text("no archive")
     with pytest.raises(InputError, match="cannot be read"):

@@ -1,13 +1,23 @@
 """Profiles: against the published numbers of real traces, closed forms and hand-worked cases."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from planner.measurements.request_trace import PrefixBlocks
 from planner.problem.arrivals import BurstArrivals, PoissonArrivals, RenewalArrivals
 from planner.problem.demand import read_trace
-from planner.profiles.arrivals import autocorrelation, counts_by, dispersion
+from planner.profiles.arrivals import (
+    Counts,
+    autocorrelation,
+    counts_by,
+    dispersion,
+    profile_arrivals,
+)
 from planner.profiles.fit import distance, fit_bursts, fit_workload, law_of_cells
 from planner.profiles.marginals import fit_marginal
 from planner.profiles.profile import (
@@ -136,7 +146,7 @@ def test_a_heat_map_holds_every_request_and_draws_them_back():
 def test_counts_and_dispersion_by_hand():
     """Counts 2 0 4 in windows of 1 s: mean 2, variance 8/3, index 4/3; the busiest has 2 x."""
     time_s = np.array([0.1, 0.2, 2.1, 2.2, 2.3, 2.9])
-    assert counts_by(time_s, 3.0, 1.0).tolist() == [2, 0, 4]
+    assert counts_by(time_s, 3.0, 1.0).dense().tolist() == [2, 0, 4]
     found = dispersion(time_s, 3.0, 1.0)
     assert found.index == pytest.approx(4 / 3)
     assert found.peak == pytest.approx(2.0)
@@ -163,8 +173,57 @@ def test_the_interval_of_a_dispersion_holds_the_truth(cv):
 
 
 def test_alternating_counts_are_anticorrelated():
-    assert autocorrelation(np.array([1, 3] * 50), 2) == pytest.approx([-1.0, 1.0], abs=0.03)
-    assert autocorrelation(np.ones(50), 2) == [0.0, 0.0]
+    every = np.arange(100)
+    found = autocorrelation(Counts(100, every, np.array([1.0, 3.0] * 50)), 2)
+    assert found == pytest.approx([-1.0, 1.0], abs=0.03)
+    assert autocorrelation(Counts(50, every[:50], np.ones(50)), 2) == [0.0, 0.0]
+
+
+def by_hand(counts, per_hour, lags):
+    """Index and autocorrelation over all windows, the empty ones written out."""
+    mean = np.full(counts.size, counts.mean())
+    if per_hour >= 6 and counts.size >= 2 * per_hour:
+        for first in range(0, counts.size, per_hour):
+            part = counts[min(first, counts.size - per_hour) :][:per_hour]
+            mean[first : first + per_hour] = part.mean()
+    centred = counts - counts.mean()
+    power = (centred**2).sum()
+    lagged = [(centred[:-lag] * centred[lag:]).sum() / power for lag in range(1, lags + 1)]
+    return ((counts - mean) ** 2).sum() / counts.sum(), lagged
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    hours=st.floats(0.5, 9.0),
+    window_s=st.sampled_from([60.0, 300.0, 600.0, 3600.0]),
+    rate=st.floats(0.0005, 0.1),
+)
+def test_counts_without_the_empty_windows_tell_what_all_windows_tell(seed, hours, window_s, rate):
+    rng = np.random.default_rng(seed)
+    span_s = hours * 3600
+    time_s = np.sort(rng.random(2 + rng.poisson(rate * span_s)) ** 2 * span_s)
+    counts = counts_by(time_s, span_s, window_s)
+    every = np.histogram(time_s, np.arange(counts.windows + 1) * window_s)[0].astype(float)
+    assert counts.dense().tolist() == every.tolist()
+    if every.sum() and every.size > 4:
+        index, lagged = by_hand(every, round(3600 / window_s), 3)
+        assert dispersion(time_s, span_s, window_s).index == pytest.approx(index, abs=1e-9)
+        assert every.std() == 0 or autocorrelation(counts, 3) == pytest.approx(lagged, abs=1e-9)
+
+
+def test_a_span_of_years_is_profiled_in_the_memory_of_its_requests():
+    """Two bursts nine years apart: 28 million windows of ten seconds, 2,000 of them with any."""
+    burst = np.sort(np.random.default_rng(0).random(1_000)) * 1e4
+    time_s = np.concatenate([burst, burst + 9 * 365.25 * 86_400])
+    tracemalloc.start()
+    found = profile_arrivals(time_s, float(time_s[-1]) * 1.0005, time_s, 0.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * 2**20
+    assert len(found.rate.rps) <= 240
+    by_window = np.array(found.rate.rps) * found.rate.window_s
+    assert by_window.sum() == pytest.approx(2_000)
 
 
 # -- fits ---------------------------------------------------------------------------------------
@@ -229,3 +288,15 @@ def test_distance_of_samples_is_that_of_kolmogorov_and_smirnov():
 def test_poisson_arrivals_have_cv_and_dispersion_one():
     time_s = make_stream(PoissonArrivals(10.0), 50_000, (3,)).at(10.0).time_s
     assert dispersion(time_s, float(time_s[-1]), 1.0).index == pytest.approx(1.0, abs=0.06)
+
+
+def test_a_metronome_is_fitted_as_one(tmp_path):
+    """Counts without any spread: the nearest of the laws has a CV of about 0, not Poisson's 1."""
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "arrival_s,prompt_tokens,output_tokens\n" + "".join(f"{i},5,6\n" for i in range(900))
+    )
+    trace = read_trace(path)
+    found = fit_workload(trace, profile_trace(trace, "x"))
+    assert found.arrivals.law.cv < 0.1
+    assert np.isfinite(found.arrivals.worst_factor)

@@ -1,14 +1,13 @@
 """Readers of logs and traces: layouts, units, failures, order, ticks, and what they refuse."""
 
 import gzip
-import importlib.util
 import json
 
 import numpy as np
 import pytest
 
 from planner.errors import InputError
-from planner.measurements.request_times import parse_moments, unit_of
+from planner.measurements.request_times import WrongValueError, parse_moments, unit_of
 from planner.measurements.request_trace import find_tick, impute_lengths, spread_ticks
 from planner.measurements.requests import RequestColumns, read_requests
 
@@ -121,9 +120,49 @@ def test_chunks_join_without_a_seam(tmp_path):
         ("log.csv", "prompt_tokens,output_tokens\n,\n", "no request has both lengths"),
         ("log.csv", "ts,prompt_tokens,output_tokens\n1,1,1\n,1,1\n", "row 2: ts is missing"),
         ("log.csv", "ts,prompt_tokens,output_tokens\n2024-13-40,1,1\n", "no date with a time"),
+        *(
+            (
+                "log.csv",
+                f"ts,prompt_tokens,output_tokens\n{one},1,1\n{one},2,2\n{two},1,1\n",
+                f"row 3: ts {what}",
+            )
+            for one, two, what in (
+                ("2024-01-02 03:04:05", "1704164645", "is '1704164645', a number, and others are"),
+                ("1704164645", "2024-01-02 03:04:05", "is '2024-01-02 03:04:05', a date, and"),
+                ("2024-01-02", "17", "is '17', a number, and others are dates"),
+                ("2024-01-02", "", "is missing; give every request its time"),
+                ("5", "1e300", "is '1e300', a time beyond the year 9999"),
+                ("5", "-1e300", "is '-1e300', a time beyond the year 9999"),
+                ("5", "inf", "is 'inf', a time beyond the year 9999"),
+                ("5", "1704164645", "lies 54 years from that of other rows"),
+                ("2024-01-02", "1970-01-02", "lies 54 years from that of other rows"),
+                ("2024-01-02", "9999-12-31", "lies 7,976 years from that of other rows"),
+                ("1704164645000", "1704164645", "lies 54 years from that of other rows"),
+            )
+        ),
+        (
+            "log.csv",
+            "prompt_tokens,output_tokens,prompt_tokens\n1,2,3\n",
+            "log.csv:1:1: the column is there twice: 'prompt_tokens'; keep one of each",
+        ),
+        (
+            "log.csv",
+            f"prompt_tokens,output_tokens\n1,1\n1,{'1' * 140_000}\n",
+            "log.csv:3:1: a cell of more than 131,072 characters",
+        ),
+        (
+            "log.jsonl",
+            '{"input_length": 1, "output_length": ' + "9" * 5_000 + "}",
+            "row 1: output_length is inf; expected a whole number",
+        ),
+        (
+            "log.jsonl",
+            '{"input_length": 1, "output_length": true}',
+            "row 1: output_length is true, no number",
+        ),
         ("log.csv", f"prompt_tokens,output_tokens\n1,1\n1,{'x' * 200}\n", "row 2: output_tokens"),
         ("log.jsonl", "[1]\n", "expected an object"),
-        ("log.jsonl", "{\n", "log.jsonl:1:1: not JSON"),
+        ("log.jsonl", "{\n", "log.jsonl:1:2: not JSON: Expecting property name"),
         ("log.txt", "x", "a request log is CSV, JSONL"),
         ("m.jsonl", '{"input_length":1,"output_length":1,"hash_ids":3}', "expected a list"),
     ],
@@ -142,15 +181,6 @@ def test_a_column_that_is_not_there_is_told(tmp_path):
         read_requests(path, RequestColumns(prompt="prompt_tokens"))
 
 
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) for name in ("pyarrow", "polars")),
-    reason="a Parquet reader is installed",
-)
-def test_parquet_without_a_reader_names_the_readers(tmp_path):
-    with pytest.raises(InputError, match="needs pyarrow or polars, and neither is installed"):
-        read_requests(write(tmp_path, "log.parquet", "PAR1"))
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
@@ -163,6 +193,25 @@ def test_parquet_without_a_reader_names_the_readers(tmp_path):
 def test_moments(text, seconds):
     assert parse_moments([text, text]) == pytest.approx([seconds, seconds])
     assert parse_moments([text, "1970-01-02"])[1] == 86_400
+    for other in ("1970-01-02", "1970-01-02T02:00+02:00", "19700102T000000"):
+        found = parse_moments([text, other, text])
+        assert found == pytest.approx([seconds, 86_400, seconds])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("9999-12-31 23:59:59", 253_402_300_799), ("2300-01-01", 10_413_792_000)]
+)
+def test_moments_beyond_64_bits_of_nanoseconds_do_not_wrap_around(text, seconds):
+    assert parse_moments([text, text]).tolist() == [seconds, seconds]
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-01-01" + " " * 100_000 + "x", "2024-01-01T24:01", "20240101"], ids=range(3)
+)
+def test_what_is_no_moment_is_told_at_once(text):
+    with pytest.raises(WrongValueError, match=r"no date with a time|a number, and others") as told:
+        parse_moments(["2024-01-01", text])
+    assert told.value.at == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ tokens − tokens of the first chunk): our TPOT. ``inter_chunk_latency`` holds t
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +22,7 @@ from planner.measurements.build import (
     records,
     tpot_of,
 )
-from planner.measurements.files import lines_of, probe, rows_of, told
+from planner.measurements.files import lines_of, probe, rows_of
 from planner.measurements.measurement import (
     Arrivals,
     Lengths,
@@ -32,6 +31,7 @@ from planner.measurements.measurement import (
     Statistics,
 )
 from planner.measurements.node import Node
+from planner.measurements.text_lines import column_names, csv_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,30 +116,26 @@ def read_csv(found: Probe) -> Iterator[Measurement]:
         InputError: A value is no number, or a unit is unknown.
     """
     metrics: dict[str, Node] = {}
-    head: list[str] = []
-    with told(found.path):
-        reader = csv.reader(lines_of(found.path))
-        for cells in reader:
-            if cells and cells[0].strip() == "Metric":
-                head = [cell.strip() for cell in cells]
-            elif not cells:
-                head = []  # blocks that follow, such as those of devices, are other tables
-            elif head:
-                row = {
-                    key: cell.strip() for key, cell in zip(head, cells, strict=False) if cell != ""
-                }
-                name, unit = _named(row.pop("Metric", ""))
-                values = {"avg": row["Value"]} if "Value" in row else row
-                values.setdefault("unit", row.get("Unit", unit))
-                where = f"{found.path}:{reader.line_num}"
-                metrics[name] = Node(values, where, name, cells=True)
+    head: tuple[str, ...] = ()
+    for line, cells in csv_rows(found.path, lines_of(found.path)):
+        where = f"{found.path}:{line}"
+        if cells and cells[0].strip() == "Metric":
+            head = column_names(where, cells)
+        elif not cells:
+            head = ()  # blocks that follow, such as those of devices, are other tables
+        elif head:
+            row = {key: cell.strip() for key, cell in zip(head, cells, strict=False) if cell != ""}
+            name, unit = _named(row.pop("Metric", ""))
+            values = {"avg": row["Value"]} if "Value" in row else row
+            values.setdefault("unit", row.get("Unit", unit))
+            metrics[name] = Node(values, where, name, cells=True)
     tool = "aiperf" if {"Unit", "sum", "p1"} & found.keys else "genai-perf"
     yield finished(_of_metrics(metrics, found, tool))
 
 
 def _named(title: str) -> tuple[str, str]:
     """Split ``Time To First Token (ms)`` into ``time_to_first_token`` and ``ms``."""
-    found = _TITLE.match(title.strip())
+    found = _TITLE.match(" ".join(title[:200].split()))
     name, unit = (found[1], found[2] or "") if found else (title, "")
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_"), unit
 

@@ -103,7 +103,7 @@ def _measurement(node: Node, found: Probe, version: str | None) -> Measurement:
         latencies=_latencies(metrics, output),
         mean_concurrency=_mean(metrics, "request_concurrency"),
         prefix_hit_rate=hit_rate,
-        shared_prompts=_shared(found.data),
+        shared_prompts=_shared(Node(found.data, str(found.path))),
         records=of,
     )
     # Its token rates are means over instants, not tokens over time: they are left out.
@@ -175,9 +175,8 @@ def _arrivals(node: Node) -> Arrivals | None:
     return Arrivals("constant", rate, cap) if kind == "async" else None
 
 
-def _shared(report: Any) -> str | None:
+def _shared(root: Node) -> str | None:
     """Say whether the synthetic prompts begin alike."""
-    root = Node(report, "")
     data = root.at("config", "spec", "data") or root.at("args", "data")
     for source in data.elements() if data and isinstance(data.value, list) else ():
         if not isinstance(source.value, dict):

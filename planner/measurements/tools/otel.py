@@ -50,19 +50,60 @@ def read(found: Probe) -> Iterator[Measurement]:
     """
     rows: list[tuple[float, ...]] = []
     services: set[str] = set()
-    for document in rows_of(found):
-        for resource in _listed(document, "resourceSpans"):
-            if name := _service(resource):
-                services.add(name)
-            for scope in (*_listed(resource, "scopeSpans"), *_listed(resource, "ilSpans")):
-                for span in _listed(scope, "spans"):
-                    _take(rows, span)
-        if len(rows) > MOST_SPANS:
-            raise InputError(f"{found.path}: more than {MOST_SPANS:,} spans")
+    for service, span in spans_of(found):
+        if service:
+            services.add(service)
+        _take(rows, span)
     if not rows:
         raise InputError(f"{found.path}: no span with gen_ai.latency attributes of vLLM")
     table = np.array(sorted(rows, key=lambda row: (math.isnan(row[0]), row[0])), np.float64)
     yield _measurement(found, table, services)
+
+
+def spans_of(found: Probe) -> Iterator[tuple[str | None, Node]]:
+    """Yield every span of a file, with the name of the service that wrote it.
+
+    Raises:
+        InputError: The file is no OTLP, or has too many spans.
+    """
+    number = 0
+    for document in rows_of(found):
+        for resource in _listed(document, "resourceSpans"):
+            service = _service(resource)
+            for scope in (*_listed(resource, "scopeSpans"), *_listed(resource, "ilSpans")):
+                for span in _listed(scope, "spans"):
+                    number += 1
+                    if number > MOST_SPANS:
+                        raise InputError(f"{found.path}: more than {MOST_SPANS:,} spans")
+                    yield service, span
+
+
+def attributes_of(span: Node) -> dict[str, Node]:
+    """Return the attributes of a span that hold anything, by name."""
+    found: dict[str, Node] = {}
+    for attribute in _listed(span, "attributes"):
+        key, value = attribute.text("key"), attribute.at("value")
+        if key is not None and value is not None:
+            found[key] = value
+    return found
+
+
+def number_of(value: Node) -> float:
+    """Return the number of an attribute.
+
+    Raises:
+        InputError: It is none, or below 0.
+    """
+    kind = next((kind for kind in KINDS if value.has(kind)), None)
+    if kind is None:
+        raise value.refuse("expected doubleValue or intValue")
+    return replace(value, cells=True).number(kind) or 0.0  # OTLP writes int64 as text
+
+
+def start_of(span: Node) -> float | None:
+    """Return the start of a span in seconds since 1970, where it has one."""
+    start = replace(span, cells=True).number("startTimeUnixNano", high=1e20)
+    return None if start is None else start * 1e-9
 
 
 def _listed(node: Node, name: str) -> Iterator[Node]:
@@ -81,22 +122,17 @@ def _service(resource: Node) -> str | None:
 
 
 def _take(rows: list[tuple[float, ...]], span: Node) -> None:
-    values: dict[str, float] = {}
-    for attribute in _listed(span, "attributes"):
-        key, value = attribute.text("key"), attribute.at("value")
-        if key in COLUMNS.values() and value is not None:
-            kind = next((kind for kind in KINDS if value.has(kind)), None)
-            if kind is None:
-                raise value.refuse("expected doubleValue or intValue")
-            cells = replace(value, cells=True)  # OTLP writes int64 as text
-            values[str(key)] = cells.number(kind) or 0.0
+    values = {
+        key: number_of(value)
+        for key, value in attributes_of(span).items()
+        if key in COLUMNS.values()
+    }
     if "gen_ai.latency.e2e" not in values:
         return
-    start = replace(span, cells=True).number("startTimeUnixNano", high=1e20)
-    nan = float("nan")
+    start, nan = start_of(span), float("nan")
     rows.append(
         (
-            nan if start is None else start * 1e-9,
+            nan if start is None else start,
             *(values.get(name, nan) for name in COLUMNS.values()),
         )
     )

@@ -15,22 +15,18 @@ from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
 from planner.measurements.build import SERVER_VIEW, Definition, finished
-from planner.measurements.files import lines_of
+from planner.measurements.exposition import edge_of, samples_of
 from planner.measurements.measurement import Histogram, Lengths, Measurement, Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from planner.measurements.exposition import Sample
     from planner.measurements.files import Probe
     from planner.measurements.measurement import Latency
 
-MOST_SERIES: Final = 100_000
 MOST_MODELS: Final = 100
 _HEAD: Final = re.compile(r"^(?:# (?:HELP|TYPE) )?vllm:", re.MULTILINE)
-_SAMPLE: Final = re.compile(
-    r"^(vllm:[A-Za-z0-9_:]+)(?:\{(.*)\})?[ \t]+([-+.0-9A-Za-z]+)(?:[ \t]+-?\d+)?[ \t]*$"
-)
-_LABEL: Final = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 DEFINITIONS: Final = {
     "vllm:time_to_first_token_seconds": Definition(
         "ttft", "requests", "close", "arrival in the server's frontend to first token", SERVER_VIEW
@@ -75,44 +71,25 @@ def read(found: Probe) -> Iterator[Measurement]:
         InputError: A sample is not in the text format, or buckets fall.
     """
     by_model: dict[str, _Series] = {}
-    for number, line in enumerate(lines_of(found.path), start=1):
-        if number > MOST_SERIES:
-            raise InputError(f"{found.path}: more than {MOST_SERIES:,} lines")
-        if line.startswith("vllm:"):
-            _take(by_model, line.rstrip("\r\n"), f"{found.path}:{number}")
+    for sample in samples_of(found.path, "vllm:"):
+        _take(by_model, sample)
     if not by_model:
         raise InputError(f"{found.path}: no sample of vLLM")
     for model, series in by_model.items():
         yield _measurement(found, model, series)
 
 
-def _take(by_model: dict[str, _Series], line: str, where: str) -> None:
-    match = _SAMPLE.match(line)
-    if match is None:
-        raise InputError(f'{where}: expected a sample, such as vllm:name{{label="x"}} 1.0')
-    name, labels = match[1], dict(_LABEL.findall(match[2] or ""))
-    value = _float(match[3], where)
-    if not math.isfinite(value) or value < 0 or value > 1e18:
-        raise InputError(f"{where}: {name} is {value:g}; expected a finite number from 0")
-    model = labels.get("model_name", "")[:200]
+def _take(by_model: dict[str, _Series], sample: Sample) -> None:
+    model = sample.labels.get("model_name", "")[:200]
     if model not in by_model and len(by_model) >= MOST_MODELS:
-        raise InputError(f"{where}: more than {MOST_MODELS} models")
+        raise InputError(f"{sample.where}: more than {MOST_MODELS} models")
     series = by_model.setdefault(model, _Series())
-    if name.endswith("_bucket") and "le" in labels:
-        edge = _float(labels["le"], where)
-        if math.isnan(edge):
-            raise InputError(f"{where}: the bucket's edge is NaN")
-        table = series.buckets.setdefault(name.removesuffix("_bucket"), {})
-        table[edge] = table.get(edge, 0.0) + value
+    edge = edge_of(sample)
+    if edge is not None:
+        table = series.buckets.setdefault(sample.name.removesuffix("_bucket"), {})
+        table[edge] = table.get(edge, 0.0) + sample.value
     else:
-        series.plain[name] = series.plain.get(name, 0.0) + value
-
-
-def _float(text: str, where: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise InputError(f"{where}: {text[:40]!r} is no number") from error
+        series.plain[sample.name] = series.plain.get(sample.name, 0.0) + sample.value
 
 
 def _measurement(found: Probe, model: str, series: _Series) -> Measurement:
