@@ -109,9 +109,7 @@ def mlperf_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) -> Meas
     client = Client(
         arrivals="poisson",
         rate_rps=rate,
-        requests=round(
-            rate * min(required(cells, "min_duration_ms", MOST_MS) / 1e3, _LONG_ENOUGH_S)
-        ),
+        requests=round(rate * min(lasts_s, _LONG_ENOUGH_S)),
         prompt_tokens=prompt or output,
         output_tokens=output,
         ttft_slo_s=ttft / 1e3,
