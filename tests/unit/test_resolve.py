@@ -134,7 +134,11 @@ TRACE_LINE = "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}"
             "t.csv: row 1 has 1 fields; the header has 2",
         ),
         ("t.csv", "ContextTokens,GeneratedTokens\n5,4" + 2_000_000 * " ", "t.csv:2:1: a line of"),
-        ("t.jsonl", '{"input_length": 1' + 5_000 * "0" + ', "output_length": 1}', "not JSON"),
+        (
+            "t.jsonl",
+            '{"input_length": 1' + 5_000 * "0" + ', "output_length": 1}',
+            "t.jsonl: row 1: input_length",
+        ),
         ("t.jsonl", '{"input_length": 1' + 400 * "0" + ', "output_length": 1}', "t.jsonl: row 1: "),
         ("t.jsonl", '{"input_length": 5}\n', "no known pair"),
         ("t.jsonl", '{"input_length": 5, "output_length"\n', "t.jsonl:1:1: not JSON"),
