@@ -141,7 +141,7 @@ TRACE_LINE = "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}"
         ),
         ("t.jsonl", '{"input_length": 1' + 400 * "0" + ', "output_length": 1}', "t.jsonl: row 1: "),
         ("t.jsonl", '{"input_length": 5}\n', "no known pair"),
-        ("t.jsonl", '{"input_length": 5, "output_length"\n', "t.jsonl:1:1: not JSON"),
+        ("t.jsonl", '{"input_length": 5, "output_length"\n', "t.jsonl:1:36: not JSON"),
         ("t.csv.gz", "this is no gzip", "cannot be read"),
     ],
 )
