@@ -130,8 +130,9 @@ def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
             files = by_folder.setdefault(found["folder"] or "", {})
             files.setdefault(int(found["n"]), {})[found["kind"]] = data
     if not by_folder:
+        what = "a folder" if path.is_dir() else "an archive"
         raise InputError(
-            f"{path}: there are no chunk-N-trace.csv in it, so it is no client set; name a log"
+            f"{path}: is {what} without chunk-N-trace.csv, so no client set; name a file"
         )
     if folder is None and len(by_folder) > 1:
         raise InputError(

@@ -142,7 +142,7 @@ TRACE_LINE = "lengths: {prompt: {fixed: 100}, output: {fixed: 10}}"
         ("t.jsonl", '{"input_length": 1' + 400 * "0" + ', "output_length": 1}', "t.jsonl: row 1: "),
         ("t.jsonl", '{"input_length": 5}\n', "no known pair"),
         ("t.jsonl", '{"input_length": 5, "output_length"\n', "t.jsonl:1:36: not JSON"),
-        ("t.csv.gz", "this is no gzip", "cannot be read"),
+        ("t.csv.gz", "this is no gzip", "is no whole gzip file"),
     ],
 )
 def test_a_bad_trace_blames_the_row(tmp_path, name, content, words):
@@ -156,7 +156,8 @@ def test_a_bad_trace_blames_the_row(tmp_path, name, content, words):
 def test_a_folder_and_a_device_are_no_traces(tmp_path):
     (tmp_path / "d.csv").mkdir()
     (line,) = mistakes(tmp_path, SCENARIO.replace(TRACE_LINE, "lengths: {trace: d.csv}"))
-    assert line.endswith("d.csv: is a folder; name a file")
+    assert "d.csv: is a folder without" in line
+    assert line.endswith("; name a file")
     (tmp_path / "endless.csv").symlink_to("/dev/zero")
     (line,) = mistakes(tmp_path, SCENARIO.replace(TRACE_LINE, "lengths: {trace: endless.csv}"))
     assert "endless.csv:1:1: a line of more than 1,000,000 characters" in line
