@@ -144,7 +144,7 @@ def test_a_set_may_be_a_folder_on_the_disk(tmp_path):
 
 
 def test_what_is_no_client_set_is_told(tmp_path):
-    with pytest.raises(InputError, match="so it is no client set"):
+    with pytest.raises(InputError, match="so no client set"):
         read_client_set(archive(tmp_path, {"x.txt": "y"}))
     (tmp_path / "no.tar.gz").write_text("no archive")
     with pytest.raises(InputError, match="cannot be read"):
