@@ -55,6 +55,9 @@ class BuildExtension(build_ext):
                 "-fvisibility=hidden",
                 "-g0",
                 "-ffp-contract=off",
+                # One module holds a simulator for each block size, with and without gaps between
+                # tokens. GCC inlines up to a share of the whole: each further one made all slower.
+                "--param=inline-unit-growth=400",
             ]
         super().build_extension(ext)
 

@@ -38,6 +38,12 @@ class Request:
     preemptions: int = 0
     preempted: int = 0
     preempted_at: int | None = None
+    last_token: int | None = None
+    gap_decode: int = 0
+    gap_unstalled: int = 0
+    gap_stall: int = 0
+    gap_solo: int = 0
+    gap_preempted: int = 0
     replica: int = -1
 
     @property
@@ -180,6 +186,7 @@ class Engine:
             request.decoding = True
             if request.first_token is None:
                 request.first_token = now
+            self.account_for_gap(request, now)
             if request.preempted_at is not None:
                 request.preempted += now - request.preempted_at
                 request.preempted_at = None
@@ -200,6 +207,16 @@ class Engine:
                 else:
                     request.queue += waited
 
+    def account_for_gap(self, request: Request, now: int) -> None:
+        """The time since the token before, by whether blocks were lost in it."""
+        if request.last_token is not None:
+            gap = now - request.last_token
+            if request.preempted_at is None:
+                request.gap_decode = max(request.gap_decode, gap)
+            else:
+                request.gap_preempted = max(request.gap_preempted, gap)
+        request.last_token = now
+
     def account_for_step(self, request: Request, new: int) -> None:
         """A step's time by cause, for one of those it served."""
         if request.decoding:
@@ -207,6 +224,9 @@ class Engine:
             request.decode_solo += solo
             request.decode_batch += self.alone - solo
             request.stall += self.whole - self.alone
+            request.gap_unstalled = max(request.gap_unstalled, self.alone)
+            request.gap_stall = max(request.gap_stall, self.whole - self.alone)
+            request.gap_solo = max(request.gap_solo, solo)
         elif request.preempted_at is None:
             own = self.time(new, [(request.computed, new)], [])
             request.prefill_own += own

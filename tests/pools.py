@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.kernels import ClientRecords, Law, Limits, Records, Stages, compiled, plain
+from planner.kernels import ClientRecords, Gaps, Law, Limits, Records, Stages, compiled, plain
 from planner.kernels import plain_clients as clients
 from tests import oracle
 
@@ -76,7 +76,7 @@ def random_case(rng: np.random.Generator, *, most: int = 24) -> Case:
 
 
 def solve(case: Case, simulator=SIMULATORS[0]) -> Records:
-    return simulator(*case[:6], ROUTERS.index(case.router), stages=True)
+    return simulator(*case[:6], ROUTERS.index(case.router), stages=True, gaps=True)
 
 
 class ClientCase(NamedTuple):
@@ -106,7 +106,8 @@ def random_client_case(rng: np.random.Generator, *, most: int = 24) -> ClientCas
 def solve_clients(case: ClientCase, simulator=CLIENT_SIMULATORS[0]) -> ClientRecords:
     pool = case.pool
     router = ROUTERS.index(pool.router)
-    return simulator(*pool[:5], case.think, case.permits, pool.replicas, router, stages=True)
+    setup = (*pool[:5], case.think, case.permits, pool.replicas, router)
+    return simulator(*setup, stages=True, gaps=True)
 
 
 def solve_clients_by_oracle(case: ClientCase) -> ClientRecords:
@@ -154,15 +155,18 @@ def records_of(requests: list[oracle.Request], fleet: oracle.Fleet) -> Records:
         busy_ps=sum(e.busy for e in engines),
         peak_kv_blocks=max(e.peak for e in engines),
         stages=Stages(*(column(name.removesuffix("_ps")) for name in Stages._fields)),
+        gaps=Gaps(*(column(f"gap_{name.removesuffix('_ps')}") for name in Gaps._fields)),
     )
 
 
 def differences(one: Records, other: Records) -> list[str]:
     """Name the columns and totals that differ in any bit or type, the count of events apart."""
-    names = Records._fields[:-1] + Stages._fields
+    gaps = one.gaps is not None and other.gaps is not None
+    names = Records._fields[:-2] + Stages._fields + (Gaps._fields if gaps else ())
+    rows = [r[:-2] + r.stages + (r.gaps if gaps else ()) for r in (one, other)]
     return [
         name
-        for name, a, b in zip(names, one[:-1] + one.stages, other[:-1] + other.stages, strict=True)
+        for name, a, b in zip(names, *rows, strict=True)
         if name != "events"
         and (a != b if isinstance(a, int) else a.dtype != b.dtype or a.tobytes() != b.tobytes())
     ]

@@ -3,7 +3,7 @@
 from planner.kernels.clients import simulate_capped, simulate_closed_loop, simulate_users
 from planner.kernels.compiled import COMPILED, STATUS
 from planner.kernels.pool import Router, simulate_pool
-from planner.kernels.records import ClientRecords, Law, Limits, Records, Sources, Stages
+from planner.kernels.records import ClientRecords, Gaps, Law, Limits, Records, Sources, Stages
 from planner.kernels.stream import Stream
 from planner.kernels.tally import ClassSummary, Deadlines, Histogram, StreamSummary
 
@@ -13,6 +13,7 @@ __all__ = [
     "ClassSummary",
     "ClientRecords",
     "Deadlines",
+    "Gaps",
     "Histogram",
     "Law",
     "Limits",

@@ -125,6 +125,7 @@ def simulate_users(
     replicas: int = 1,
     router: Router = "round_robin",
     stages: bool = False,
+    gaps: bool = False,
 ) -> ClientRecords:
     """Serve several sources of requests at once: users who wait for their answers, and others.
 
@@ -145,6 +146,7 @@ def simulate_users(
         replicas: Number of replicas, >= 1.
         router: How requests are shared out, in order of sending.
         stages: Record all stages of each request.
+        gaps: Record the longest times between tokens of each request.
 
     Returns:
         One record per request, and when it was sent; -1 where it was not.
@@ -169,7 +171,9 @@ def simulate_users(
     if start_ps.size and not 0 <= start_ps.min() <= start_ps.max() < LAST_PS:
         raise ValueError("start_ps: must be from 0 to 2**62")
     traffic = (arrival_ps, prompt_tokens, output_tokens)
-    return _run(law, limits, traffic, start_ps, think_ps, replicas, router, stages, sources)
+    return _run(
+        law, limits, traffic, start_ps, think_ps, replicas, router, stages, sources, gaps=gaps
+    )
 
 
 def _run(
@@ -182,6 +186,8 @@ def _run(
     router: Router,
     stages: bool,
     sources: Sources | None = None,
+    *,
+    gaps: bool = False,
 ) -> ClientRecords:
     check_limits(law, limits, replicas, router)
     check_traffic(traffic[0] if sources is None else np.sort(traffic[0]), *traffic[1:])
@@ -199,4 +205,5 @@ def _run(
     law = law._replace(tokens_ps=np.ascontiguousarray(law.tokens_ps))
     code = ROUTERS[router]
     requests = (arrival, prompt, output, think)
-    return run(law, limits, *requests, permits, replicas, code, stages=stages, sources=sources)
+    pool = (law, limits, *requests, permits, replicas, code)
+    return run(*pool, stages=stages, gaps=gaps, sources=sources)

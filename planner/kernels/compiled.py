@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.kernels.records import ClientRecords, Records, Stages, one_source
+from planner.kernels.records import ClientRecords, Gaps, Records, Stages, one_source
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -60,6 +60,7 @@ def run(
     router: int,
     *,
     stages: bool = False,
+    gaps: bool = False,
 ) -> Records:
     """Simulate one pool, as :func:`planner.kernels.plain.run`, without holding the GIL.
 
@@ -67,7 +68,7 @@ def run(
         ImportError: There is no compiled simulator; ``STATUS`` says why.
         OverflowError: Simulated time passed ``LAST_PS``.
     """
-    columns = _Columns(len(arrival_ps), replicas, stages)
+    columns = _Columns(len(arrival_ps), replicas, stages=stages, gaps=gaps)
     native().simulate(
         law, limits, arrival_ps, prompt_tokens, output_tokens, replicas, router, *columns.arrays()
     )
@@ -86,6 +87,7 @@ def run_clients(
     router: int,
     *,
     stages: bool = False,
+    gaps: bool = False,
     sources: Sources | None = None,
 ) -> ClientRecords:
     """Simulate one pool and its clients, as :func:`planner.kernels.plain_clients.run_clients`.
@@ -94,7 +96,7 @@ def run_clients(
         ImportError: There is no compiled simulator; ``STATUS`` says why.
         OverflowError: Simulated time passed ``LAST_PS``.
     """
-    columns = _Columns(len(arrival_ps), replicas, stages)
+    columns = _Columns(len(arrival_ps), replicas, stages=stages, gaps=gaps)
     sent = np.empty(len(arrival_ps), np.int64)
     sources = sources or one_source(len(arrival_ps), len(permit_ps))
     native().simulate_clients(
@@ -129,15 +131,16 @@ def native() -> ModuleType:
 class _Columns:
     """Room for the records of ``n`` requests, filled by the compiled module."""
 
-    def __init__(self, n: int, replicas: int, stages: bool) -> None:
+    def __init__(self, n: int, replicas: int, *, stages: bool, gaps: bool) -> None:
         self.wide = tuple(np.empty((5, n), np.int64))
         self.narrow = tuple(np.empty((2, n), np.int32))
         self.stages = tuple(np.empty((6, n), np.int64)) if stages else ()
+        self.gaps = tuple(np.empty((5, n), np.int64)) if gaps else ()
         self.totals = np.zeros((replicas, 4), np.int64)
 
     def arrays(self) -> tuple[object, ...]:
         """Return them as the module wants them."""
-        return self.wide, self.narrow, self.stages, self.totals.reshape(-1)
+        return self.wide, self.narrow, self.stages, self.gaps, self.totals.reshape(-1)
 
     def records(self) -> Records:
         """Return what is in them."""
@@ -157,4 +160,5 @@ class _Columns:
             busy_ps=sum(busy_ps),
             peak_kv_blocks=max(peak_kv_blocks),
             stages=Stages(*self.stages) if self.stages else None,
+            gaps=Gaps(*self.gaps) if self.gaps else None,
         )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from planner.kernels.plain_gaps import GapColumns
 from planner.kernels.plain_pool import PlainPool
 from planner.kernels.plain_replica import Columns, Totals, Traffic, drain, replica
-from planner.kernels.records import LAST_PS, Records, Stages
+from planner.kernels.records import LAST_PS, Gaps, Records, Stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,7 @@ def run(
     router: int,
     *,
     stages: bool = False,
+    gaps: bool = False,
 ) -> Records:
     """Simulate one pool; arguments as :func:`planner.kernels.simulate_pool`, already checked.
 
@@ -43,19 +45,21 @@ def run(
         replicas: Number of replicas.
         router: 0 round robin, 1 least outstanding.
         stages: Record all stages of each request.
+        gaps: Record the longest times between tokens of each request.
 
     Raises:
         OverflowError: Simulated time passed ``LAST_PS``.
     """
     traffic, columns = lists(arrival_ps, prompt_tokens, output_tokens)
+    rows = gap_columns(len(arrival_ps)) if gaps else None
     served: NDArray[np.int32]
     if router == 0:
-        served, totals = _run_by_turns(law, limits, traffic, columns, replicas)
+        served, totals = _run_by_turns(law, limits, traffic, columns, replicas, rows)
     else:
-        pool = PlainPool(law, limits, traffic, columns, replicas, router, LAST_PS)
+        pool = PlainPool(law, limits, traffic, columns, replicas, router, LAST_PS, rows)
         served = np.array([pool.push(request) for request in range(len(arrival_ps))], np.int32)
         totals = pool.drain()
-    return records(law, traffic, columns, served, totals, stages=stages)
+    return records(law, traffic, columns, served, totals, stages=stages, gaps=rows)
 
 
 def lists(
@@ -76,8 +80,23 @@ def lists(
     return traffic, Columns(*([start] * n for start in (-1, -1, -1, 0, 0, 0, 0, 0, 0, 0)))
 
 
+def gap_columns(n: int) -> GapColumns:
+    """Return room for the longest gaps of requests."""
+    return GapColumns(*([0] * n for _ in GapColumns._fields))
+
+
+def _gaps(rows: GapColumns, served: NDArray[np.int32]) -> Gaps:
+    columns = (np.asarray(values, np.int64) for values in rows)
+    return Gaps(*(np.where(served >= 0, column, np.int64(-1)) for column in columns))
+
+
 def _run_by_turns(
-    law: Law, limits: Limits, traffic: Traffic, columns: Columns, replicas: int
+    law: Law,
+    limits: Limits,
+    traffic: Traffic,
+    columns: Columns,
+    replicas: int,
+    gaps: GapColumns | None,
 ) -> tuple[NDArray[np.int32], list[Totals]]:
     """Deal requests in turn: replicas do not depend on each other and run one by one."""
     fits = np.array(traffic.final, np.int64) <= limits.kv_blocks * limits.block_size
@@ -86,7 +105,7 @@ def _run_by_turns(
     totals = []
     for index in range(replicas):
         inbox = np.flatnonzero(served == index).tolist()
-        member = replica(law, level, limits, traffic, columns, inbox, [], set(), LAST_PS)
+        member = replica(law, level, limits, traffic, columns, inbox, [], set(), LAST_PS, gaps)
         next(member)
         totals.append(drain(member))
     return served, totals
@@ -100,6 +119,7 @@ def records(
     totals: list[Totals],
     *,
     stages: bool,
+    gaps: GapColumns | None = None,
 ) -> Records:
     """Return records from what the replicas wrote.
 
@@ -110,6 +130,7 @@ def records(
         served: Replica of each, -1 where rejected; shape ``(n,)``.
         totals: Of each replica.
         stages: With all stages.
+        gaps: Their longest gaps, if those were kept.
     """
     column = [
         np.where(served >= 0, np.asarray(values, np.int64), np.int64(-1)) for values in columns
@@ -127,6 +148,7 @@ def records(
         busy_ps=sum(t.busy_ps for t in totals),
         peak_kv_blocks=max(t.peak_kv_blocks for t in totals),
         stages=_stages(law, traffic, column, served) if stages else None,
+        gaps=None if gaps is None else _gaps(gaps, served),
     )
 
 

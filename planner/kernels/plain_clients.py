@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.kernels.plain import lists, records
+from planner.kernels.plain import gap_columns, lists, records
 from planner.kernels.plain_pool import PlainPool
 from planner.kernels.plain_replica import NEVER
 from planner.kernels.records import LAST_PS, ClientRecords, one_source
@@ -30,6 +30,7 @@ def run_clients(
     router: int,
     *,
     stages: bool = False,
+    gaps: bool = False,
     sources: Sources | None = None,
 ) -> ClientRecords:
     """Send each request once it is there and a permit is free; arguments already checked.
@@ -45,6 +46,7 @@ def run_clients(
         replicas: Number of replicas.
         router: 0 round robin, 1 least outstanding.
         stages: Record all stages of each request.
+        gaps: Record the longest times between tokens of each request.
         sources: Who sends which request; one source for all if left out. Sending ends with the
             first source that has sent all its requests.
 
@@ -55,7 +57,8 @@ def run_clients(
     ready, think = arrival_ps.tolist(), think_ps.tolist()
     n = len(ready)
     traffic.arrival[:] = [-1] * n
-    pool = PlainPool(law, limits, traffic, columns, replicas, router, LAST_PS)
+    rows = gap_columns(n) if gaps else None
+    pool = PlainPool(law, limits, traffic, columns, replicas, router, LAST_PS, rows)
     sources = sources or one_source(n, len(permit_ps))
     who = sources.source.tolist()
     senders = _senders(sources, permit_ps)
@@ -86,7 +89,8 @@ def run_clients(
             for finished in pool.done:
                 senders[who[finished]].give_back(boundary + think[finished])
             pool.done.clear()
-    whole = records(law, traffic, columns, np.array(served, np.int32), pool.drain(), stages=stages)
+    replica = np.array(served, np.int32)
+    whole = records(law, traffic, columns, replica, pool.drain(), stages=stages, gaps=rows)
     return ClientRecords(np.array(traffic.arrival, np.int64), whole)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from planner.kernels.plain_replica import COMPLETE, READ, Columns, Totals, Traffic, drain, replica
 
 if TYPE_CHECKING:
+    from planner.kernels.plain_gaps import GapColumns
     from planner.kernels.records import Law, Limits
 
 
@@ -21,6 +22,7 @@ class PlainPool:
         replicas: Number of replicas.
         router: 0 round robin, 1 least outstanding.
         last_ps: Time may not reach this.
+        gaps: Where the longest times between tokens are written, if they are wanted.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class PlainPool:
         replicas: int,
         router: int,
         last_ps: int,
+        gaps: GapColumns | None = None,
     ) -> None:
         level = law.tokens_ps.tolist()
         self.done: list[int] = []
@@ -43,7 +46,18 @@ class PlainPool:
         self._turn = 0
         self._inboxes: list[list[int]] = [[] for _ in range(replicas)]
         self._members = [
-            replica(law, level, limits, traffic, columns, inbox, self.done, self._late, last_ps)
+            replica(
+                law,
+                level,
+                limits,
+                traffic,
+                columns,
+                inbox,
+                self.done,
+                self._late,
+                last_ps,
+                gaps,
+            )
             for inbox in self._inboxes
         ]
         self._ended: list[Totals] | None = None

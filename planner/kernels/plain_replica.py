@@ -12,10 +12,12 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from planner.kernels.plain_blocks import held_after, steps_to_cover, steps_within
+from planner.kernels.plain_gaps import GapLog
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from planner.kernels.plain_gaps import GapColumns
     from planner.kernels.records import Law, Limits
 
     Member = Generator[tuple[int, int, int, int], int, "Totals"]
@@ -87,6 +89,7 @@ def replica(
     done: list[int],
     late: set[int],
     last_ps: int,
+    gaps: GapColumns | None = None,
 ) -> Member:
     """Run one replica as a coroutine.
 
@@ -107,6 +110,7 @@ def replica(
         done: Requests are appended as they finish; whoever reads may clear it.
         late: Requests that come behind the boundary at their arrival, not before it.
         last_ps: Time may not reach this.
+        gaps: Where the longest times between tokens are written, if they are wanted.
 
     Raises:
         OverflowError: Simulated time reached ``last_ps``.
@@ -136,6 +140,7 @@ def replica(
     until = 0
     upcoming = NEVER  # arrival of inbox[head]
     looked_at = False  # it was there when the step in progress was scheduled
+    log = None if gaps is None else GapLog(gaps)
     head_block_wait, blocked_since = 0, NEVER  # of inbox[head], refused for lack of blocks
 
     while True:
@@ -191,6 +196,9 @@ def replica(
                 held_at = counter
                 if held + prefill_blocks > peak:
                     peak = held + prefill_blocks
+            if log is not None and decoding:
+                longest = first_step + context_ps * decoding * (steps - 1)
+                log.step(counter, longest + prefill_time, prefill_time)
             if counter in due:
                 finished = due.pop(counter)
                 decoding -= len(finished)
@@ -202,6 +210,10 @@ def replica(
                     decode_stall[request] += stall_clock
                     finish[request] = boundary
                     del running[request], finish_key[request]
+                    if log is not None:
+                        log.leave(request, counter, level[1] + sequence_ps + context_ps * length)
+                if log is not None and not decoding:
+                    log.clear()
                 done += finished
             if partial_chunk:
                 partial_computed += partial_chunk
@@ -212,10 +224,13 @@ def replica(
                     if tokens == 1:
                         first_token[request] = boundary
                     if request in lost_at:
-                        preempted_ps[request] += boundary - lost_at.pop(request)
+                        since = lost_at.pop(request)
+                        preempted_ps[request] += boundary - since
                         if tokens == 1:
                             preempted_early[request] = preempted_ps[request]
                         else:
+                            if log is not None:
+                                log.waited(request, boundary - since)
                             context_alone = context_ps * (prompt[request] + tokens - 1)
                             solo_lost[request] += level[1] + sequence_ps + context_alone
                     missing = output[request] - tokens
@@ -232,6 +247,8 @@ def replica(
                     context += offset + counter
                     decode_stall[request] -= stall_clock
                     generated[request] = tokens
+                    if log is not None:
+                        log.join(request, counter)
                     if key in due:
                         due[key].append(request)
                     else:
@@ -277,6 +294,9 @@ def replica(
                 decoding -= 1
                 context -= offset + counter
                 decode_stall[request] += stall_clock
+                if log is not None:
+                    length = offset + counter
+                    log.leave(request, counter, level[1] + sequence_ps + context_ps * length)
 
         # --- then the one unfinished prefill, which is the last of the running
         budget = max_tokens - decoding
@@ -388,8 +408,8 @@ def replica(
                 + sequence_ps * chunks
                 + chunk_context_ps * chunk_context
             )
-            duration = alone + sequence_ps * decoding + context_ps * (context + decoding)
-            boundary = start + duration + prefill_time
+            first_step = alone + sequence_ps * decoding + context_ps * (context + decoding)
+            boundary = start + first_step + prefill_time
         elif decoding:
             prefill_time = 0
             slope = context_ps * decoding

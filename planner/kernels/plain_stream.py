@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from planner.kernels.plain import stages_of
+from planner.kernels.plain_gaps import GapColumns
 from planner.kernels.plain_pool import PlainPool
 from planner.kernels.plain_replica import Columns, Traffic
 from planner.kernels.records import LAST_PS
-from planner.kernels.tally import BINS, MOST_SAMPLES, OUTCOMES, STAGES, Tallies, bin_of, pair
+from planner.kernels.tally import (
+    BINS,
+    MOST_SAMPLES,
+    NEVER_PS,
+    OUTCOMES,
+    STAGES,
+    Tallies,
+    bin_of,
+    pair,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,14 +46,18 @@ class PlainStream:
         self, law: Law, limits: Limits, deadlines: Deadlines, replicas: int, router: int
     ) -> None:
         self._law = law
-        self._deadlines = [row.tolist() for row in deadlines]
+        self._deadlines = [row.tolist() for row in deadlines[:5] if row is not None]
+        buckets = deadlines.by_prompt or ()
+        self._buckets = [(edges.tolist(), limits.tolist()) for edges, limits in buckets]
         classes = len(self._deadlines[0])
         self._traffic = Traffic([], [], [], [], [])
         self._columns = Columns([], [], [], [], [], [], [], [], [], [])
+        judged = min(self._deadlines[4]) < NEVER_PS
+        self._gaps = GapColumns([], [], [], [], []) if judged else None
         self._kind: list[int] = []
         self._free: list[int] = []
         self._pool = PlainPool(
-            law, limits, self._traffic, self._columns, replicas, router, _FOREVER
+            law, limits, self._traffic, self._columns, replicas, router, _FOREVER, self._gaps
         )
         self._offered = self._last_arrival = self._last_finish = 0
         self._stride = 1
@@ -120,7 +135,7 @@ class PlainStream:
         row = (self._last_arrival, prompt, output, prompt + output - 1, 0)
         for numbers, number in zip(self._traffic, row, strict=True):
             numbers[slot] = number
-        for numbers in self._columns:
+        for numbers in (*self._columns, *(self._gaps or ())):
             numbers[slot] = 0
         if self._pool.push(slot) < 0:
             self._counts[kind][1] += 1
@@ -129,7 +144,8 @@ class PlainStream:
     def _place(self) -> int:
         if self._free:
             return self._free.pop()
-        everything: Iterable[list[int]] = (*self._traffic, *self._columns, self._kind)
+        rows = (*self._traffic, *self._columns, *(self._gaps or ()), self._kind)
+        everything: Iterable[list[int]] = rows
         for numbers in everything:
             numbers.append(0)
         return len(self._kind) - 1
@@ -140,9 +156,21 @@ class PlainStream:
         self._free += self._pool.done
         self._pool.done.clear()
 
+    def _due_ttft(self, kind: int, prompt: int, longer: int) -> int:
+        if not self._buckets:
+            return longer
+        edges, limits = self._buckets[kind]
+        at = bisect_left(edges, prompt)
+        return int(limits[at]) if at < len(edges) else longer
+
+    def _longest_gap(self, slot: int) -> int:
+        gaps = self._gaps
+        return 0 if gaps is None else max(gaps.decode[slot], gaps.preempted[slot])
+
     def _count(self, slot: int) -> None:
         kind, output = self._kind[slot], self._traffic.output[slot]
-        due_ttft, due_tpot, context = (row[kind] for row in self._deadlines)
+        due_ttft, due_tpot, context, due_e2e, due_itl = (row[kind] for row in self._deadlines)
+        due_ttft = self._due_ttft(kind, self._traffic.prompt[slot], due_ttft)
         first, finish = self._columns.first_token[slot], self._columns.finish[slot]
         if finish - self._traffic.arrival[slot] >= LAST_PS:
             raise OverflowError("a request stayed for more than 2**62 ps (53 days)")
@@ -153,12 +181,14 @@ class PlainStream:
         if steps:
             tpots[bin_of(decode // steps)] += 1
             outcome += 2 * (decode > due_tpot * steps)
-        if self._traffic.prompt[slot] + output > context:
+        if outcome == 0 and (ttft + decode > due_e2e or self._longest_gap(slot) > due_itl):
             outcome = 4
+        if self._traffic.prompt[slot] + output > context:
+            outcome = 5
         counts, sums = self._counts[kind], self._sums[kind][outcome]
         counts[2 + outcome] += 1
-        counts[7] += output
-        counts[8] += self._columns.preemptions[slot]
+        counts[-2] += output
+        counts[-1] += self._columns.preemptions[slot]
         arrival, prompt = self._traffic.arrival[slot], self._traffic.prompt[slot]
         columns = [column[slot] for column in self._columns]
         for index, ps in enumerate(stages_of(self._law, arrival, prompt, output, columns)):

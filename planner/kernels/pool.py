@@ -29,6 +29,7 @@ def simulate_pool(
     replicas: int = 1,
     router: Router = "round_robin",
     stages: bool = False,
+    gaps: bool = False,
 ) -> Records:
     """Serve every request on one pool of identical replicas, exactly, step by step.
 
@@ -53,6 +54,7 @@ def simulate_pool(
         replicas: Number of replicas, >= 1.
         router: How requests are shared out.
         stages: Record all stages of each request; 48 bytes more per request.
+        gaps: Record the longest times between tokens; 40 bytes more per request.
 
     Returns:
         One record per request and the pool's totals; the same to the bit, compiled or not.
@@ -75,6 +77,7 @@ def simulate_pool(
         replicas,
         ROUTERS[router],
         stages=stages,
+        gaps=gaps,
     )
 
 

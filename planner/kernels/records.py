@@ -72,6 +72,29 @@ class Stages(NamedTuple):
     """What the other decoding requests added to these steps."""
 
 
+class Gaps(NamedTuple):
+    """The longest time between two tokens of each request, and what it is made of.
+
+    Each is the largest over the request's tokens after the first, by itself; 0 where there is
+    none. int64 ps, shape ``(n,)``; -1 where rejected.
+    """
+
+    decode_ps: NDArray[np.int64]
+    """A decode step."""
+    unstalled_ps: NDArray[np.int64]
+    """A decode step, less what chunks of others added to it."""
+    stall_ps: NDArray[np.int64]
+    """What chunks of others added to a decode step, at least 0."""
+    solo_ps: NDArray[np.int64]
+    """A decode step as if alone: its last one."""
+    preempted_ps: NDArray[np.int64]
+    """From losing its blocks, a token behind it, to its next token."""
+
+    def longest_ps(self) -> NDArray[np.int64]:
+        """Return the longest time between two tokens; 0 for one-token outputs."""
+        return np.maximum(self.decode_ps, self.preempted_ps)
+
+
 class Records(NamedTuple):
     """One row per request, in order of arrival, and totals of the pool.
 
@@ -99,6 +122,8 @@ class Records(NamedTuple):
     peak_kv_blocks: int
     """Most blocks that any one replica held in a step."""
     stages: Stages | None = None
+    """If asked for."""
+    gaps: Gaps | None = None
     """If asked for."""
 
     def preempted_early_ps(self) -> NDArray[np.int64]:

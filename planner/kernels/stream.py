@@ -9,7 +9,7 @@ import numpy as np
 from planner.kernels import compiled
 from planner.kernels.plain_stream import PlainStream
 from planner.kernels.pool import ROUTERS, check_limits, check_magnitude, check_traffic
-from planner.kernels.tally import Deadlines, StreamSummary, Tallies
+from planner.kernels.tally import NEVER_PS, Deadlines, StreamSummary, Tallies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,12 +116,29 @@ class Stream:
 
 
 def _checked(deadlines: Deadlines) -> Deadlines:
-    row = Deadlines(*(np.ascontiguousarray(column, np.int64) for column in deadlines))
-    if len({column.shape for column in row}) != 1 or row.ttft_ps.ndim != 1 or not len(row.ttft_ps):
-        raise ValueError("deadlines: expected three rows of equal length, one entry per class")
-    if min(int(column.min()) for column in row) < 0:
+    """Return the deadlines with a row, or a bucket list, for each of those left out."""
+    ttft = np.ascontiguousarray(deadlines.ttft_ps, np.int64)
+    never = np.full(ttft.shape, NEVER_PS)
+    e2e, itl = (never if row is None else row for row in (deadlines.e2e_ps, deadlines.max_itl_ps))
+    given = (deadlines.tpot_ps, deadlines.context_tokens, e2e, itl)
+    tpot, context, e2e, itl = (np.ascontiguousarray(row, np.int64) for row in given)
+    rows = (ttft, tpot, context, e2e, itl)
+    if len({row.shape for row in rows}) != 1 or ttft.ndim != 1 or not len(ttft):
+        raise ValueError("deadlines: expected rows of equal length, one entry per class")
+    if min(int(row.min()) for row in rows) < 0:
         raise ValueError("deadlines: must not be negative")
-    return row
+    none = np.empty(0, np.int64)
+    buckets = deadlines.by_prompt or ((none, none),) * len(ttft)
+    if len(buckets) != len(ttft):
+        raise ValueError("deadlines: expected buckets for each class")
+    for edges, limits in buckets:
+        if len(limits) < len(edges) or (np.diff(edges) <= 0).any() or (limits < 0).any():
+            raise ValueError("deadlines: buckets must ascend, each with a deadline")
+    trimmed = tuple(
+        (np.asarray(edges, np.int64), np.asarray(limits[: len(edges)], np.int64))
+        for edges, limits in buckets
+    )
+    return Deadlines(ttft, tpot, context, e2e, itl, trimmed)
 
 
 class _NativeStream:
@@ -137,7 +154,12 @@ class _NativeStream:
     ) -> None:
         self._native = compiled.native()
         self._classes = len(deadlines.ttft_ps)
-        self._handle = self._native.stream_open(law, limits, replicas, router, *deadlines)
+        buckets = deadlines.by_prompt or ()
+        starts = np.cumsum([0, *(len(edges) for edges, _ in buckets)], dtype=np.int64)
+        flat = [np.concatenate(column) for column in zip(*buckets, strict=True)]
+        self._handle = self._native.stream_open(
+            law, limits, replicas, router, *deadlines[:5], starts, *flat
+        )
 
     def push(
         self,

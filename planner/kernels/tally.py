@@ -11,9 +11,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-OUTCOMES: Final = ("compliant", "late_ttft", "late_tpot", "late_both", "too_long")
-"""What became of a completed request. ``too_long``: prompt + output above the class's context,
-whatever its times."""
+OUTCOMES: Final = (
+    "compliant",
+    "late_ttft",
+    "late_tpot",
+    "late_both",
+    "late_other",
+    "too_long",
+)
+"""What became of a completed request. ``late_both``: TTFT and TPOT. ``late_other``: in time with
+both, late end to end or between two tokens. ``too_long``: prompt + output above the class's
+context, whatever its times."""
 STAGES: Final = (
     "queue",
     "kv_block_wait",
@@ -33,6 +41,10 @@ RELATIVE_ERROR: Final = 1 / 128
 """Of any value read from a histogram; values below 128 ps are exact."""
 
 
+NEVER_PS: Final = 2**62
+"""A deadline that does not exist."""
+
+
 class Deadlines(NamedTuple):
     """By class; rows of shape ``(classes,)``, int64, >= 0. A deadline met exactly is met."""
 
@@ -42,6 +54,13 @@ class Deadlines(NamedTuple):
     """Mean from first to last token, per token after the first; one-token outputs have none."""
     context_tokens: NDArray[np.int64]
     """A longer request, prompt and output, is a miss."""
+    e2e_ps: NDArray[np.int64] | None = None
+    """From arrival to the last token; None: no class has such a deadline."""
+    max_itl_ps: NDArray[np.int64] | None = None
+    """The longest time between two tokens; None: no class has such a deadline."""
+    by_prompt: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...] | None = None
+    """Of each class, the longest prompts of its TTFT buckets, ascending, and their deadlines (a
+    deadline of longer prompts at the end is ``ttft_ps`` again); None: no class has buckets."""
 
 
 def bin_of(value: int) -> int:
@@ -100,7 +119,7 @@ class ClassSummary(NamedTuple):
 
     @property
     def compliant(self) -> int:
-        """Requests that met both deadlines and were not too long."""
+        """Requests that met all deadlines and were not too long."""
         return self.outcomes["compliant"]
 
 
@@ -140,7 +159,7 @@ class Tallies(NamedTuple):
     """The numbers of a stream as arrays, int64; wide numbers are pairs, high * 2**32 + low."""
 
     counts: NDArray[np.int64]
-    """``(classes, 9)``: offered, rejected, five outcomes, output tokens, preemptions."""
+    """``(classes, 10)``: offered, rejected, six outcomes, output tokens, preemptions."""
     sums: NDArray[np.int64]
     """``(classes, outcomes, stages, 2)``, ps."""
     histograms: NDArray[np.int64]

@@ -51,7 +51,7 @@ def pools(draw):
 @given(pool=pools())
 def test_the_fast_kernel_equals_the_step_wise_engine(router, pool):
     law, limits, traffic, replicas = pool
-    fast = simulate_pool(law, limits, *traffic, replicas=replicas, router=router)
+    fast = simulate_pool(law, limits, *traffic, replicas=replicas, router=router, gaps=True)
     engine = EngineOptions(
         limits.max_num_seqs,
         limits.max_num_batched_tokens,
@@ -83,3 +83,4 @@ def test_the_fast_kernel_equals_the_step_wise_engine(router, pool):
         assert record.replica == fast.replica[i]
         assert record.stages.decode_interference == fast.decode_stall_ps[i]
         assert record.stages.preemption == fast.preempted_ps[i]
+        assert record.max_token_gap == fast.gaps.longest_ps()[i]

@@ -44,11 +44,23 @@ def deadlines_of(rng: np.random.Generator, case: Case, classes: int) -> Deadline
     done = r.finish_ps >= 0
     ttft = np.median((r.first_token_ps - case.arrival)[done]) if done.any() else 1
     tpot = np.median(((r.finish_ps - r.first_token_ps) / case.output)[done]) if done.any() else 1
-    near = rng.choice([0.5, 1, 2], (2, classes))
-    return Deadlines(
+    near = rng.choice([0.5, 1, 2], (5, classes))
+    rows = (
         (ttft * near[0]).astype(np.int64),
         (tpot * near[1]).astype(np.int64),
         rng.choice([20, 200, 10**6], classes),
+    )
+    if rng.random() < 0.3:
+        return Deadlines(*rows)
+    whole = np.median((r.finish_ps - case.arrival)[done]) if done.any() else 1
+    gap = np.median(r.gaps.longest_ps()[done]) if done.any() else 1
+    edges = np.sort(rng.choice(np.arange(1, 60), (classes, 2), replace=False), axis=1)
+    limits = (ttft * near[0][:, None] * rng.choice([0.5, 1], (classes, 3))).astype(np.int64)
+    return Deadlines(
+        *rows,
+        None if rng.random() < 0.3 else (whole * near[2]).astype(np.int64),
+        None if rng.random() < 0.3 else (gap * near[3]).astype(np.int64),
+        None if rng.random() < 0.3 else tuple(zip(edges, limits, strict=True)),
     )
 
 
@@ -58,12 +70,22 @@ def check(summary, case: Case, deadlines: Deadlines, kinds: np.ndarray) -> None:
     done = ~case.rejected
     ttft, decode = r.first_token_ps - case.arrival, r.finish_ps - r.first_token_ps
     steps = case.output.astype(np.int64) - 1
-    late_ttft = ttft > deadlines.ttft_ps[kinds]
+    due_ttft = deadlines.ttft_ps[kinds].copy()
+    for i, kind in enumerate(kinds):
+        edges, limits = deadlines.by_prompt[kind] if deadlines.by_prompt else ((), ())
+        within = [t for edge, t in zip(edges, limits, strict=False) if case.prompt[i] <= edge]
+        due_ttft[i] = within[0] if within else due_ttft[i]
+    late_ttft = ttft > due_ttft
+    late_other = np.zeros(len(kinds), bool)
+    if deadlines.e2e_ps is not None:
+        late_other |= ttft + decode > deadlines.e2e_ps[kinds]
+    if deadlines.max_itl_ps is not None:
+        late_other |= r.gaps.longest_ps() > deadlines.max_itl_ps[kinds]
     late_tpot = decode > deadlines.tpot_ps[kinds] * steps
     too_long = case.prompt.astype(np.int64) + case.output > deadlines.context_tokens[kinds]
     outcome = np.select(
-        [too_long, late_ttft & late_tpot, late_tpot, late_ttft],
-        ["too_long", "late_both", "late_tpot", "late_ttft"],
+        [too_long, late_ttft & late_tpot, late_tpot, late_ttft, late_other],
+        ["too_long", "late_both", "late_tpot", "late_ttft", "late_other"],
         "compliant",
     )
     columns = dict(zip(STAGES, (*r.stages, r.decode_stall_ps, r.preempted_ps), strict=True))

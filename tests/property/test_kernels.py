@@ -269,5 +269,7 @@ def test_round_robin_is_as_many_pools_of_one() -> None:
 def test_the_checked_front_agrees_with_what_lies_behind_it() -> None:
     for seed in range(50):
         case = random_case(np.random.default_rng(seed))
-        front = simulate_pool(*case[:5], replicas=case.replicas, router=case.router, stages=True)
+        front = simulate_pool(
+            *case[:5], replicas=case.replicas, router=case.router, stages=True, gaps=True
+        )
         assert differences(front, solve(case, plain.run)) == []

@@ -297,6 +297,7 @@ def raw(**change: object) -> object:
         "wide": (wide,) * 5,
         "narrow": (narrow,) * 2,
         "stages": (),
+        "gaps": (),
         "totals": np.zeros(4, np.int64),
     } | change
     return compiled._module.simulate(*arguments.values())
@@ -326,6 +327,8 @@ def raw(**change: object) -> object:
     {"narrow": (np.zeros(2, np.int64),) * 2},
     {"stages": (np.zeros(2, np.int64),) * 5},
     {"stages": (np.zeros(3, np.int64),) * 6},
+    {"gaps": (np.zeros(2, np.int64),) * 4},
+    {"gaps": (np.zeros(3, np.int64),) * 5},
 ])  # fmt: skip
 def test_no_argument_leads_the_compiled_module_out_of_memory_bounds(change: dict) -> None:
     if compiled.COMPILED:

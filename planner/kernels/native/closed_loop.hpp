@@ -48,12 +48,17 @@ struct Source {
   }
 };
 
+// Into: Columns, or GapColumns.
+template <class Into>
 struct Finishes {
-  Columns* columns;
+  static constexpr bool kGaps = Into::kGaps;
+
+  Into* columns;
   std::vector<i32> ids;
 
-  void finished(const Sequence& it, i64 time, i32 index) {
-    columns->finished(it, time, index);
+  template <class... Gaps>
+  void finished(const Sequence& it, i64 time, i32 index, const Gaps&... gaps) {
+    columns->finished(it, time, index, gaps...);
     ids.push_back(it.request.id);
   }
   void rejected(const Request& request) { columns->rejected(request); }
@@ -72,8 +77,8 @@ inline std::vector<Source> sources_of(const Traffic& traffic, const Clients& cli
 }
 
 // False: the clock ran out.
-template <int kBlockSize>
-bool run_closed_loop(Pool<kBlockSize, Finishes>& pool, Finishes& finishes, const Traffic& traffic,
+template <int kBlockSize, class Sink>
+bool run_closed_loop(Pool<kBlockSize, Sink>& pool, Sink& finishes, const Traffic& traffic,
                      const Clients& clients) {
   std::vector<Source> sources = sources_of(traffic, clients);
   for (i64 i = 0; i < traffic.count; ++i) clients.sent[i] = -1;

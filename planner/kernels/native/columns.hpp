@@ -7,6 +7,8 @@ namespace planner {
 
 // Writes what is known of a request where its record lies.
 struct Columns {
+  static constexpr bool kGaps = false;
+
   StepLaw law{};
   i64 *first_scheduled, *first_token, *finish, *decode_stall, *preempted;
   i32 *preemptions, *replica;
@@ -40,6 +42,32 @@ struct Columns {
     prefill_stretch[id] = s.prefill_stretch;
     decode_solo[id] = s.decode_solo;
     decode_batch[id] = s.decode_batch;
+  }
+};
+
+// The same with the longest times between two tokens.
+struct GapColumns : Columns {
+  static constexpr bool kGaps = true;
+
+  i64 *gap_decode, *gap_unstalled, *gap_stall, *gap_solo, *gap_preempted;
+
+  void finished(const Sequence& it, i64 time, i32 index, const TokenGaps& gaps) {
+    Columns::finished(it, time, index);
+    put(it.request.id, gaps);
+  }
+
+  void rejected(const Request& request) {
+    Columns::rejected(request);
+    put(request.id, TokenGaps{-1, -1, -1, -1, -1});
+  }
+
+ private:
+  void put(i32 id, const TokenGaps& gaps) {
+    gap_decode[id] = gaps.decode;
+    gap_unstalled[id] = gaps.unstalled;
+    gap_stall[id] = gaps.stall;
+    gap_solo[id] = gaps.solo;
+    gap_preempted[id] = gaps.preempted;
   }
 };
 

@@ -16,10 +16,11 @@ using namespace planner;
 // Requests in, their columns out: what both kinds of array runs share.
 struct Job {
   Setup setup;
-  Array<i64> arrival, wide[5], stages[6], totals;
+  Array<i64> arrival, wide[5], stages[6], gaps[5], totals;
   Array<i32> prompt, output, narrow[2];
   Traffic traffic{};
-  Columns columns{};
+  GapColumns columns{};
+  bool with_gaps = false;
 
   // `stages_out`: six arrays, or an empty tuple.
   bool read(PyObject* arrivals, PyObject* prompts, PyObject* outputs, PyObject* wide_out,
@@ -52,6 +53,17 @@ struct Job {
     return true;
   }
 
+  // `gaps_out`: five arrays, or an empty tuple.
+  bool read_gaps(PyObject* gaps_out) {
+    with_gaps = PyTuple_Check(gaps_out) && PyTuple_Size(gaps_out) > 0;
+    if (!with_gaps) return true;
+    if (!borrow_all(gaps_out, gaps, 5, traffic.count)) return false;
+    i64** const gap_columns[] = {&columns.gap_decode, &columns.gap_unstalled, &columns.gap_stall,
+                                 &columns.gap_solo, &columns.gap_preempted};
+    for (int i = 0; i < 5; ++i) *gap_columns[i] = gaps[i].data();
+    return true;
+  }
+
   template <class Pool>
   void write_totals(const Pool& pool) {
     i64* row = totals.data();  // replicas x (steps, events, busy, peak blocks)
@@ -71,9 +83,9 @@ Pool<kBlockSize, Sink> make_pool(const Job& job, Sink* sink) {
   return Pool<kBlockSize, Sink>(it.law, it.limits, it.replicas, it.router, sink);
 }
 
-template <int kBlockSize>
-bool run(Job& job) {
-  auto pool = make_pool<kBlockSize>(job, &job.columns);
+template <int kBlockSize, class Sink>
+bool run(Job& job, Sink* sink) {
+  auto pool = make_pool<kBlockSize>(job, sink);
   pool.push_all(0, job.traffic.count, job.traffic);
   pool.advance(kNever);
   job.write_totals(pool);
@@ -82,21 +94,25 @@ bool run(Job& job) {
 
 PyObject* simulate(PyObject*, PyObject* args) {
   Job job;
-  PyObject *law, *limits, *arrivals, *prompts, *outputs, *wide, *narrow, *stages, *totals;
+  PyObject *law, *limits, *arrivals, *prompts, *outputs, *wide, *narrow, *stages, *gaps, *totals;
   long long replicas;
   int router;
-  if (!PyArg_ParseTuple(args, "OOOOOLiOOOO:simulate", &law, &limits, &arrivals, &prompts, &outputs,
-                        &replicas, &router, &wide, &narrow, &stages, &totals) ||
+  if (!PyArg_ParseTuple(args, "OOOOOLiOOOOO:simulate", &law, &limits, &arrivals, &prompts,
+                        &outputs, &replicas, &router, &wide, &narrow, &stages, &gaps, &totals) ||
       !job.setup.read(law, limits, replicas, router) ||
-      !job.read(arrivals, prompts, outputs, wide, narrow, stages, totals))
+      !job.read(arrivals, prompts, outputs, wide, narrow, stages, totals) || !job.read_gaps(gaps))
     return nullptr;
-  return answer(without_gil(
-      [&] { return job.setup.limits.block_size == 16 ? run<16>(job) : run<0>(job); }));
+  return answer(without_gil([&] {
+    const bool of_16 = job.setup.limits.block_size == 16;
+    if (job.with_gaps) return of_16 ? run<16>(job, &job.columns) : run<0>(job, &job.columns);
+    Columns* const plain = &job.columns;
+    return of_16 ? run<16>(job, plain) : run<0>(job, plain);
+  }));
 }
 
-template <int kBlockSize>
-bool run_clients(Job& job, const Clients& clients) {
-  Finishes finishes{&job.columns, {}};
+template <int kBlockSize, class Into>
+bool run_clients(Job& job, Into* columns, const Clients& clients) {
+  Finishes<Into> finishes{columns, {}};
   auto pool = make_pool<kBlockSize>(job, &finishes);
   const bool well = run_closed_loop(pool, finishes, job.traffic, clients);
   job.write_totals(pool);
@@ -117,15 +133,15 @@ bool fits(const Clients& clients, i64 requests, i64 permits) {
 
 PyObject* simulate_clients(PyObject*, PyObject* args) {
   Job job;
-  PyObject *law, *limits, *arrivals, *prompts, *outputs, *wide, *narrow, *stages, *totals;
+  PyObject *law, *limits, *arrivals, *prompts, *outputs, *wide, *narrow, *stages, *gaps, *totals;
   PyObject *thinks, *permits, *sents, *kinds, *numbers;
   long long replicas;
   int router;
-  if (!PyArg_ParseTuple(args, "OOOOOLiOOOOOOOOO:simulate_clients", &law, &limits, &arrivals, &prompts,
-                        &outputs, &replicas, &router, &wide, &narrow, &stages, &totals, &thinks,
-                        &permits, &sents, &kinds, &numbers) ||
+  if (!PyArg_ParseTuple(args, "OOOOOLiOOOOOOOOOO:simulate_clients", &law, &limits, &arrivals,
+                        &prompts, &outputs, &replicas, &router, &wide, &narrow, &stages, &gaps,
+                        &totals, &thinks, &permits, &sents, &kinds, &numbers) ||
       !job.setup.read(law, limits, replicas, router) ||
-      !job.read(arrivals, prompts, outputs, wide, narrow, stages, totals))
+      !job.read(arrivals, prompts, outputs, wide, narrow, stages, totals) || !job.read_gaps(gaps))
     return nullptr;
   Array<i64> think, permit, sent, counts;
   Array<i32> source;
@@ -144,20 +160,25 @@ PyObject* simulate_clients(PyObject*, PyObject* args) {
     return nullptr;
   }
   return answer(without_gil([&] {
-    return job.setup.limits.block_size == 16 ? run_clients<16>(job, clients)
-                                             : run_clients<0>(job, clients);
+    const bool of_16 = job.setup.limits.block_size == 16;
+    GapColumns* const with = &job.columns;
+    Columns* const plain = with;
+    if (job.with_gaps)
+      return of_16 ? run_clients<16>(job, with, clients) : run_clients<0>(job, with, clients);
+    return of_16 ? run_clients<16>(job, plain, clients) : run_clients<0>(job, plain, clients);
   }));
 }
 
 PyMethodDef methods[] = {
     {"simulate", simulate, METH_VARARGS,
      "simulate(law, limits, arrival, prompt, output, replicas, router, wide, narrow, stages, "
-     "totals)"},
+     "gaps, totals)"},
     {"simulate_clients", simulate_clients, METH_VARARGS,
      "simulate_clients(law, limits, arrival, prompt, output, replicas, router, wide, narrow, "
-     "stages, totals, think, permits, sent, source, counts)"},
+     "stages, gaps, totals, think, permits, sent, source, counts)"},
     {"stream_open", stream_open, METH_VARARGS,
-     "stream_open(law, limits, replicas, router, ttft, tpot, context)"},
+     "stream_open(law, limits, replicas, router, ttft, tpot, context, e2e, max_itl, starts, edges, "
+     "edge_ttft)"},
     {"stream_push", stream_push, METH_VARARGS,
      "stream_push(stream, arrival, prompt, output, kind)"},
     {"stream_drain", stream_drain, METH_VARARGS, "stream_drain(stream)"},

@@ -31,6 +31,7 @@
 #include "calendar.hpp"
 #include "law.hpp"
 #include "sequence.hpp"
+#include "token_gaps.hpp"
 
 namespace planner {
 
@@ -47,13 +48,14 @@ struct Totals {
   i64 steps = 0, events = 0, busy = 0, peak_blocks = 0;
 };
 
-// Sink: void finished(const Sequence&, i64 time, i32 replica); void rejected(const Request&).
+// Sink: void finished(const Sequence&, i64 time, i32 replica); void rejected(const Request&);
+// where its kGaps is true, finished takes the request's TokenGaps too.
 template <int kBlockSize, class Sink>
 class Replica {
  public:
   Replica(const StepLaw& law, const Limits& limits, i32 index, Sink* sink)
       : law_(law), limits_(limits), index_(index), sink_(sink), seats_(limits.max_num_seqs),
-        calendar_(limits.max_num_seqs), blocks_(limits.block_size) {
+        calendar_(limits.max_num_seqs), blocks_(limits.block_size), gaps_(limits.max_num_seqs) {
     for (i64 seat = limits.max_num_seqs; seat > 0;) free_seats_.push_back(static_cast<i32>(--seat));
   }
 
@@ -165,10 +167,14 @@ class Replica {
     ++decoding_;
     context_ += length;
     blocks_.join(it.offset);
+    if constexpr (Sink::kGaps) gaps_.join(seat, counter_);
     calendar_.add(it.finish_key, counter_, seat);
   }
 
-  void stop_decoding(Sequence& it) {
+  void stop_decoding(i32 seat) {
+    Sequence& it = seats_[seat];
+    if constexpr (Sink::kGaps)
+      gaps_.leave(seat, counter_, law_.solo(it.offset + counter_ - 1, 1));
     --decoding_;
     context_ -= it.offset + counter_;
     blocks_.leave(it.offset);
@@ -176,7 +182,11 @@ class Replica {
   }
 
   void finish(i32 seat) {
-    sink_->finished(seats_[seat], boundary_, index_);
+    if constexpr (Sink::kGaps) {
+      sink_->finished(seats_[seat], boundary_, index_, gaps_.of(seat));
+    } else {
+      sink_->finished(seats_[seat], boundary_, index_);
+    }
     remove_running(seat);
     free_seats_.push_back(seat);
   }
@@ -197,11 +207,18 @@ class Replica {
     }
     note_peak();
     if (decoding_) {
+      if constexpr (Sink::kGaps) {
+        const i64 grown = law_.context_ps * decoding_ * (steps_ - 1);
+        gaps_.step(counter_, first_step_ + prefill_time_ + grown, prefill_time_);
+      }
       for (i32 seat = calendar_.take(counter_); seat != kNone;) {
         const i32 next = calendar_.after(seat);
-        stop_decoding(seats_[seat]);
+        stop_decoding(seat);
         finish(seat);
         seat = next;
+      }
+      if constexpr (Sink::kGaps) {
+        if (decoding_ == 0) gaps_.clear();
       }
     }
     partial_computed_ += partial_chunk_;
@@ -216,6 +233,9 @@ class Replica {
     const bool first = ++it.generated == 1;
     if (first) it.first_token = boundary_;
     if (it.preempted_since != kNever) {
+      if constexpr (Sink::kGaps) {
+        if (!first) gaps_.waited(seat, boundary_ - it.preempted_since);
+      }
       it.preempted += boundary_ - it.preempted_since;
       it.preempted_since = kNever;
       if (first) {
@@ -277,7 +297,7 @@ class Replica {
     } else {
       it.generated = it.request.output - static_cast<i32>(it.finish_key - counter_);
       calendar_.remove(it.finish_key, seat);
-      stop_decoding(it);
+      stop_decoding(seat);
     }
     preempted_.push_back(seat);
   }
@@ -356,6 +376,7 @@ class Replica {
     Sequence& it = seats_[seat];
     it.request = waiting_.front();
     waiting_.pop();
+    if constexpr (Sink::kGaps) gaps_.admit(seat);
     it.generated = 0;
     it.decode_stall = 0;
     it.first_scheduled = start_;
@@ -463,6 +484,7 @@ class Replica {
   i64 boundary_ = kNever;      // end of the step or window in progress
   i64 steps_ = 0;              // steps in it
   bool overflowed_ = false;
+  GapLog<Sink::kGaps> gaps_;
   Totals totals_;
 };
 

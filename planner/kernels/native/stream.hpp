@@ -49,9 +49,19 @@ class Histogram {
 
 struct Deadlines {
   i64 ttft, tpot, context;  // context: a longer request, prompt and output, is refused: a miss
+  i64 e2e = kNever, max_itl = kNever;
+  std::vector<i64> edges = {};       // longest prompts of the TTFT buckets, ascending
+  std::vector<i64> edge_ttft = {};   // their deadlines; `ttft` is for longer prompts
+
+  i64 ttft_of(i64 prompt) const {
+    const auto edge = std::lower_bound(edges.begin(), edges.end(), prompt);
+    return edge == edges.end() ? ttft : edge_ttft[edge - edges.begin()];
+  }
 };
 
-constexpr int kOutcomes = 5;  // compliant; late in TTFT, in TPOT, in both; too long
+// Compliant; late in TTFT, in TPOT, in both; in time with both and late by another deadline;
+// too long.
+constexpr int kOutcomes = 6;
 constexpr int kStages = 8;
 
 struct ClassTally {
@@ -62,34 +72,19 @@ struct ClassTally {
   Histogram ttft, tpot;
 };
 
+// kWithGaps: some class has a deadline on the time between two tokens.
+template <bool kWithGaps>
 class Tally {
  public:
+  static constexpr bool kGaps = kWithGaps;
+
   Tally(const StepLaw& law, const std::vector<Deadlines>& deadlines)
       : law_(law), deadlines_(deadlines), classes_(deadlines.size()) {}
 
-  void finished(const Sequence& it, i64 time, i32) {
-    const Request& request = it.request;  // its id is its class
-    ClassTally& tally = classes_[request.id];
-    const Deadlines& due = deadlines_[request.id];
-    const i64 ttft = it.first_token - request.arrival;
-    tally.ttft.add(ttft);
-    int outcome = ttft > due.ttft ? 1 : 0;
-    if (request.output > 1) {
-      const i64 steps = i64{request.output} - 1, decode = time - it.first_token;
-      const i64 tpot = decode / steps;
-      tally.tpot.add(tpot);
-      if (tpot > due.tpot || (tpot == due.tpot && decode % steps)) outcome += 2;
-    }
-    if (i64{request.prompt} + request.output > due.context) outcome = 4;
-    ++tally.outcomes[outcome];
-    tally.output_tokens += request.output;
-    tally.preemptions += it.preemptions;
-    const Stages s = stages_of(law_, it, time);
-    const i64 parts[kStages] = {s.queue,       s.block_wait,   s.prefill_own,  s.prefill_stretch,
-                                s.decode_solo, s.decode_batch, s.decode_stall, s.preempted};
-    for (int i = 0; i < kStages; ++i) tally.stages[outcome][i].add(parts[i]);
-    last_finish_ = std::max(last_finish_, time);
+  void finished(const Sequence& it, i64 time, i32, const TokenGaps& gaps) {
+    count(it, time, gaps.longest());
   }
+  void finished(const Sequence& it, i64 time, i32) { count(it, time, 0); }
 
   void offered(i32 kind) { ++classes_[kind].offered; }
   void rejected(const Request& request) { ++classes_[request.id].rejected; }
@@ -111,6 +106,32 @@ class Tally {
   static constexpr i64 kNone = std::numeric_limits<i64>::min();
 
  private:
+  void count(const Sequence& it, i64 time, i64 longest_gap) {
+    const Request& request = it.request;  // its id is its class
+    ClassTally& tally = classes_[request.id];
+    const Deadlines& due = deadlines_[request.id];
+    const i64 ttft = it.first_token - request.arrival;
+    tally.ttft.add(ttft);
+    int outcome = ttft > due.ttft_of(request.prompt) ? 1 : 0;
+    if (request.output > 1) {
+      const i64 steps = i64{request.output} - 1, decode = time - it.first_token;
+      const i64 tpot = decode / steps;
+      tally.tpot.add(tpot);
+      if (tpot > due.tpot || (tpot == due.tpot && decode % steps)) outcome += 2;
+    }
+    if (outcome == 0 && (time - request.arrival > due.e2e || longest_gap > due.max_itl))
+      outcome = 4;
+    if (i64{request.prompt} + request.output > due.context) outcome = 5;
+    ++tally.outcomes[outcome];
+    tally.output_tokens += request.output;
+    tally.preemptions += it.preemptions;
+    const Stages s = stages_of(law_, it, time);
+    const i64 parts[kStages] = {s.queue,       s.block_wait,   s.prefill_own,  s.prefill_stretch,
+                                s.decode_solo, s.decode_batch, s.decode_stall, s.preempted};
+    for (int i = 0; i < kStages; ++i) tally.stages[outcome][i].add(parts[i]);
+    last_finish_ = std::max(last_finish_, time);
+  }
+
   const StepLaw law_;
   const std::vector<Deadlines> deadlines_;
   std::vector<ClassTally> classes_;
@@ -153,9 +174,11 @@ struct Chunk {
   Request operator()(i64 i) const { return Request{arrival[i], kind[i], prompt[i], output[i]}; }
 };
 
-template <int kBlockSize>
+template <int kBlockSize, bool kWithGaps>
 class Stream {
  public:
+  using Books = Tally<kWithGaps>;
+
   Stream(const StepLaw& law, const Limits& limits, i64 replicas, Router router,
          const std::vector<Deadlines>& deadlines)
       : tally_(law, deadlines), pool_(law, limits, replicas, router, &tally_) {}
@@ -192,9 +215,9 @@ class Stream {
     return !pool_.overflowed();
   }
 
-  const Tally& tally() const { return tally_; }
+  const Books& tally() const { return tally_; }
   const Backlog& backlog() const { return backlog_; }
-  const Pool<kBlockSize, Tally>& pool() const { return pool_; }
+  const Pool<kBlockSize, Books>& pool() const { return pool_; }
   const Wide& zero() const { return zero_; }
   const Wide& busy() const { return busy_; }
   const Wide& last_finish() const { return last_finish_; }
@@ -206,15 +229,15 @@ class Stream {
     for (auto& member : pool_.members()) busy_.add(member.take_busy());
     busy_.carry();
     const i64 last = tally_.take_last_finish();
-    if (last != Tally::kNone) {
+    if (last != Books::kNone) {
       last_finish_ = zero_;
       last_finish_.add(last);
       last_finish_.carry();
     }
   }
 
-  Tally tally_;
-  Pool<kBlockSize, Tally> pool_;
+  Books tally_;
+  Pool<kBlockSize, Books> pool_;
   Backlog backlog_;
   Wide zero_, busy_, last_finish_;
   i64 offered_ = 0;

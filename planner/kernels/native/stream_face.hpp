@@ -2,30 +2,32 @@
 #pragma once
 
 #include <memory>
+#include <variant>
 
 #include "python.hpp"
 #include "stream.hpp"
 
 namespace planner {
 
-// A stream of either block size, with its own copy of the law's table.
+// A stream of either block size, with its own copy of the law's table, and with gaps between
+// tokens where some class has a deadline on them.
 class AnyStream {
  public:
   AnyStream(const Setup& it, const std::vector<Deadlines>& deadlines)
       : table_(it.table.data(), it.table.data() + it.table.size()) {
-    StepLaw law = it.law;
-    law.tokens_ps = table_.data();
-    if (it.limits.block_size == 16) {
-      of_16_ = std::make_unique<Stream<16>>(law, it.limits, it.replicas, it.router, deadlines);
-    } else {
-      of_any_ = std::make_unique<Stream<0>>(law, it.limits, it.replicas, it.router, deadlines);
-    }
+    bool gaps = false;
+    for (const Deadlines& due : deadlines) gaps |= due.max_itl < kNever;
+    const bool of_16 = it.limits.block_size == 16;
+    if (of_16 && gaps) make<16, true>(it, deadlines);
+    if (of_16 && !gaps) make<16, false>(it, deadlines);
+    if (!of_16 && gaps) make<0, true>(it, deadlines);
+    if (!of_16 && !gaps) make<0, false>(it, deadlines);
     classes_ = static_cast<i64>(deadlines.size());
   }
 
   template <class Use>
   auto with(const Use& use) {
-    return of_16_ ? use(*of_16_) : use(*of_any_);
+    return std::visit([&](auto& stream) { return use(*stream); }, stream_);
   }
 
   i64 classes() const { return classes_; }
@@ -33,9 +35,19 @@ class AnyStream {
   bool closed = false;  // drained, or broken by an error
 
  private:
+  template <int kBlockSize, bool kWithGaps>
+  using Held = std::unique_ptr<Stream<kBlockSize, kWithGaps>>;
+
+  template <int kBlockSize, bool kWithGaps>
+  void make(const Setup& it, const std::vector<Deadlines>& deadlines) {
+    StepLaw law = it.law;
+    law.tokens_ps = table_.data();
+    stream_ = std::make_unique<Stream<kBlockSize, kWithGaps>>(law, it.limits, it.replicas,
+                                                              it.router, deadlines);
+  }
+
   std::vector<i64> table_;
-  std::unique_ptr<Stream<16>> of_16_;
-  std::unique_ptr<Stream<0>> of_any_;
+  std::variant<Held<16, false>, Held<16, true>, Held<0, false>, Held<0, true>> stream_;
   i64 classes_ = 0;
 };
 
@@ -45,26 +57,45 @@ inline void stream_free(PyObject* capsule) {
   delete static_cast<AnyStream*>(PyCapsule_GetPointer(capsule, kStreamName));
 }
 
+// Whether places go from 0 to `end` without a step back.
+inline bool ascends_to(const Array<i64>& places, i64 end) {
+  const i64 last = places.size() - 1;
+  bool well = places.data()[0] == 0 && places.data()[last] == end;
+  for (i64 i = 0; i < last; ++i) well &= places.data()[i] <= places.data()[i + 1];
+  return well;
+}
+
 inline PyObject* stream_open(PyObject*, PyObject* args) {
   Setup setup;
-  PyObject *law, *limits, *ttfts, *tpots, *contexts;
+  PyObject *law, *limits, *ttfts, *tpots, *contexts, *e2es, *max_itls, *starts, *edges, *dues;
   long long replicas;
   int router;
-  if (!PyArg_ParseTuple(args, "OOLiOOO:stream_open", &law, &limits, &replicas, &router, &ttfts, &tpots,
-                        &contexts) ||
+  if (!PyArg_ParseTuple(args, "OOLiOOOOOOOO:stream_open", &law, &limits, &replicas, &router,
+                        &ttfts, &tpots, &contexts, &e2es, &max_itls, &starts, &edges, &dues) ||
       !setup.read(law, limits, replicas, router))
     return nullptr;
-  Array<i64> ttft, tpot, context;
-  if (!ttft.borrow(ttfts, false) || !tpot.borrow(tpots, false) || !context.borrow(contexts, false))
+  Array<i64> ttft, tpot, context, e2e, max_itl, start, edge, due;
+  if (!ttft.borrow(ttfts, false) || !tpot.borrow(tpots, false) ||
+      !context.borrow(contexts, false) || !e2e.borrow(e2es, false) ||
+      !max_itl.borrow(max_itls, false) || !start.borrow(starts, false) ||
+      !edge.borrow(edges, false) || !due.borrow(dues, false))
     return nullptr;
   const i64 classes = ttft.size();
   if (!refuse_unless(classes >= 1 && classes <= (1 << 20) && tpot.size() == classes &&
-                     context.size() == classes))
+                     context.size() == classes && e2e.size() == classes &&
+                     max_itl.size() == classes && start.size() == classes + 1 &&
+                     edge.size() == due.size() && ascends_to(start, edge.size())))
     return nullptr;
   try {
     std::vector<Deadlines> deadlines;
-    for (i64 i = 0; i < classes; ++i)
-      deadlines.push_back(Deadlines{ttft.data()[i], tpot.data()[i], context.data()[i]});
+    for (i64 i = 0; i < classes; ++i) {
+      Deadlines one{ttft.data()[i], tpot.data()[i], context.data()[i], e2e.data()[i],
+                    max_itl.data()[i]};
+      const i64 from = start.data()[i], to = start.data()[i + 1];
+      one.edges.assign(edge.data() + from, edge.data() + to);
+      one.edge_ttft.assign(due.data() + from, due.data() + to);
+      deadlines.push_back(std::move(one));
+    }
     auto stream = std::make_unique<AnyStream>(setup, deadlines);
     PyObject* capsule = PyCapsule_New(stream.get(), kStreamName, stream_free);
     if (capsule) stream.release();
@@ -136,7 +167,7 @@ inline PyObject* stream_drain(PyObject*, PyObject* args) {
   return done;
 }
 
-// Shapes: counts (classes, 9), sums (classes, outcomes, stages, 2), histograms (classes, 2, bins),
+// Shapes: counts (classes, 10), sums (classes, outcomes, stages, 2), histograms (classes, 2, bins),
 // totals (10), backlog (Backlog::kMost), all flat. Returns the number of samples.
 inline PyObject* stream_read(PyObject*, PyObject* args) {
   PyObject *capsule, *counts_out, *sums_out, *histograms_out, *totals_out, *backlog_out;

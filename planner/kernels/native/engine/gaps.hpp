@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../peaks.hpp"
 #include "options.hpp"
 
 namespace planner::engine {
@@ -15,18 +16,12 @@ class Gaps {
   bool keeps_ends() const { return keeps_ends_; }
 
   // Steps up to `counter` took at most `longest`, and one did.
-  void add(i64 counter, i64 longest) {
-    while (!peaks_.empty() && peaks_.back().longest <= longest) peaks_.pop_back();
-    peaks_.push_back({counter, longest});
-  }
+  void add(i64 counter, i64 longest) { peaks_.add(counter, longest); }
 
   void add_end(i64 tick) { ends_.push_back(tick); }
 
   // The longest step after the counter read `counter`; there must be one.
-  i64 longest_since(i64 counter) const {
-    const auto after = [](i64 c, const Peak& peak) { return c < peak.counter; };
-    return std::upper_bound(peaks_.begin(), peaks_.end(), counter, after)->longest;
-  }
+  i64 longest_since(i64 counter) const { return peaks_.since(counter); }
 
   void copy_ends(i64 from, i64 to, i64* out) const {
     std::copy(ends_.begin() + (from - base_), ends_.begin() + (to - base_), out);
@@ -40,12 +35,8 @@ class Gaps {
   }
 
  private:
-  struct Peak {
-    i64 counter, longest;
-  };
-
   bool keeps_ends_;
-  std::vector<Peak> peaks_;  // each longer than all that follow
+  Peaks peaks_;
   std::vector<i64> ends_;
   i64 base_ = 0;  // counter of the first end
 };
