@@ -68,6 +68,8 @@ class Totals(Spec):
     offered_rps: float
     goodput_rps: float
     """Compliant requests per second, simulated on the whole fleet."""
+    weighted_goodput_rps: float | None = None
+    """The same, each workload's weighted by its value: what the goodput objectives count."""
     attainment: float
     cost_usd_per_hour: float
     usd_per_thousand_compliant: float | None
@@ -206,9 +208,18 @@ class WorkloadResult(Spec):
     attainment: Interval
     promise: float
     """The attainment that the scenario asks for."""
+    value: float = 1.0
+    """Worth of a compliant request in the goodput objectives."""
     verdict: Verdict
+    """On the promise; where that counts over time, on ``attainment_over_time``."""
+    attainment_over: Literal["period", "worst_hour"] | None = None
+    """Over what the promise counts; None: at the load planned for, as ``attainment`` says it."""
+    attainment_over_time: Interval | None = None
+    """Of all requests of all periods, or of the period in which it is least."""
     ttft_s: Quantiles
     tpot_s: Quantiles
+    max_itl_s: Quantiles | None = None
+    """Longest time between two tokens of a request; where that has a deadline."""
     misses: Misses | None
     """None where a pool keeps prefixes: nobody keeps account of its parts of time yet."""
     routing: tuple[RoutingShare, ...]
@@ -372,6 +383,8 @@ class ArrivalPoint(Spec):
     """Such as ``poisson``, or ``gamma, CV 3``."""
     attainment: dict[str, Interval]
     ttft_p99_s: dict[str, float]
+    accelerators: int | None = None
+    """Fewest that keep every promise under these arrivals, with the pools of the plan."""
 
 
 class WithoutPrefixCache(Spec):

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import factorial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from planner.simulation.stages import Parts
+    from planner.simulation.stages import GapParts, Parts
 
     Floats = NDArray[np.float64]
 
@@ -32,8 +32,33 @@ REMOVABLE: Final = (
     "preemption",
 )
 """Parts of a request's time that an empty replica would not have."""
+BATCH, STALL, PREEMPTION = (
+    REMOVABLE.index(name) for name in ("decode_batch", "decode_interference", "preemption")
+)
 OWN: Final = ("prefill", "decode_solo")
 """What a request takes alone: before its first token, and after."""
+
+
+class GapDeadline(NamedTuple):
+    """A deadline on the longest time between two tokens, and what that time is made of."""
+
+    by: NDArray[np.int64]
+    """Time allowed between two tokens; shape ``(n,)``."""
+    parts: GapParts
+
+    def without(self, removed: tuple[int, ...]) -> NDArray[np.int64]:
+        """Return the longest gap without some causes, as positions in ``REMOVABLE``.
+
+        Exact but for one case: with the batch gone and the chunks of others there, it is the
+        longest lone step and the longest stall together, though they need not be the same step.
+        """
+        step: NDArray[np.int64] = {
+            (False, False): self.parts.decode,
+            (False, True): self.parts.unstalled,
+            (True, False): np.minimum(self.parts.solo + self.parts.stall, self.parts.decode),
+            (True, True): self.parts.solo,
+        }[BATCH in removed, STALL in removed]
+        return step if PREEMPTION in removed else np.maximum(step, self.parts.preempted)
 
 
 def charge_misses(
@@ -41,6 +66,7 @@ def charge_misses(
     first_by: NDArray[np.int64],
     rest_by: NDArray[np.int64],
     whole_by: NDArray[np.int64] | None = None,
+    gap: GapDeadline | None = None,
 ) -> dict[str, Floats]:
     """Share each request's miss among its causes.
 
@@ -49,6 +75,7 @@ def charge_misses(
         first_by: Time allowed to the first token, same unit; shape ``(n,)``.
         rest_by: Time allowed from the first token to the last; shape ``(n,)``.
         whole_by: Time allowed to the last token, if that has a deadline of its own.
+        gap: Time allowed between two tokens, if that has a deadline of its own.
 
     Returns:
         By cause (``REMOVABLE`` and ``OWN``), the share charged per request, shape ``(n,)``.
@@ -81,7 +108,9 @@ def charge_misses(
         until_first = first - before[gone].sum(axis=0)
         then = rest - after[gone].sum(axis=0)
         ok: NDArray[np.bool_] = (until_first <= first_by) & (then <= rest_by)
-        return ok if whole_by is None else ok & (until_first + then <= whole_by)
+        if whole_by is not None:
+            ok = ok & (until_first + then <= whole_by)
+        return ok if gap is None else ok & (gap.without(removed) <= gap.by)
 
     players = range(len(REMOVABLE))
     worth = {
@@ -97,6 +126,8 @@ def charge_misses(
         name: _shapley(value, player) for player, name in zip(players, REMOVABLE, strict=True)
     }
     slow_first, slow_rest = parts.prefill > first_by, parts.decode_solo > rest_by
+    if gap is not None:
+        slow_rest = slow_rest | (gap.parts.solo > gap.by)
     neither = ~slow_first & ~slow_rest  # only together are they too slow
     first_weight, rest_weight = slow_first | neither, slow_rest | neither
     both = first_weight.astype(float) + rest_weight

@@ -69,7 +69,9 @@ def setup_of(build: Build, replicas: int, router: Routing) -> PoolSetup:
     """
     counts: Router = "least_outstanding" if router == "prefix_affinity" else router
     path_ps = round(build.curve.path_s * 1e12)
-    return PoolSetup(build.law, build.limits, replicas, counts, build.cache, path_ps)
+    return PoolSetup(
+        build.law, build.limits, replicas, counts, build.cache, path_ps, build.priority
+    )
 
 
 def measure_frontier(

@@ -72,6 +72,8 @@ class Reachable:
     ttft_at_promise_s: float
     """The TTFT deadline that the promised share would meet, TPOT aside."""
     tpot_at_promise_s: float
+    max_itl_at_promise_s: float
+    """The same for the longest time between two tokens: the last decode step."""
     median_prompt: float
 
 
@@ -79,7 +81,7 @@ def reachable(
     build: Build,
     prompt: Ints,
     output: Ints,
-    deadlines_s: tuple[Floats | float, float, float],
+    deadlines_s: tuple[Floats | float, float, float, float],
     promise: float,
 ) -> Reachable:
     """Say what an empty replica reaches for a draw of requests.
@@ -88,15 +90,21 @@ def reachable(
         build: The replica.
         prompt: Prompt tokens, shape ``(n,)``.
         output: Output tokens, shape ``(n,)``.
-        deadlines_s: TTFT (of all, or of each request), TPOT and end to end, in seconds.
-        promise: Attainment at which TTFT and TPOT are told.
+        deadlines_s: TTFT (of all, or of each request), TPOT, end to end, and between two
+            tokens, in seconds.
+        promise: Attainment at which TTFT, TPOT and the longest gap are told.
     """
     ttft, tpot = empty_replica(build, prompt, output)
     good = (ttft <= deadlines_s[0]) & (tpot <= deadlines_s[1])
     good &= ttft + tpot * (output - 1) <= deadlines_s[2]
+    decodes = np.maximum(output.astype(float) - 1, 0.0)
+    # Steps grow by c_K a token, so the last is longer than the mean by half of the growth.
+    gap = np.where(decodes > 0, tpot + build.curve.step_law.c_k_s_per_token * (decodes - 1) / 2, 0)
+    good &= gap <= deadlines_s[3]
     return Reachable(
         attainment=float(good.mean()),
         ttft_at_promise_s=float(np.quantile(ttft, promise)),
         tpot_at_promise_s=float(np.quantile(tpot, promise)),
+        max_itl_at_promise_s=float(np.quantile(gap, promise)),
         median_prompt=float(np.median(prompt)),
     )

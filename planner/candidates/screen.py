@@ -34,7 +34,8 @@ FEW_PER_ACCELERATOR: Final = 2
 CLOSE: Final = 1.5
 """How much dearer per request, alone in a pool of one, a template may be and go on."""
 POLICIES_PER_HARDWARE: Final = 2
-"""Policies of the same accelerator and degree that go on; more if they cannot be told apart."""
+"""Policies of the same accelerator and degree that go on, of those that schedule alike; more if
+they cannot be told apart."""
 COARSE_ERROR: Final = 1.06
 """Policies of the same hardware whose coarse costs differ by less cannot be told apart yet."""
 MOST: Final = 10
@@ -155,21 +156,22 @@ def _the_best(kept: list[Screened], removed: list[Removed]) -> list[Screened]:
     kept.sort(key=lambda s: (s.usd_per_request, s.template.id))
     chosen: list[Screened] = []
     counts: dict[str, int] = {}
-    hardware: dict[str, int] = {}
-    cheapest: dict[str, float] = {}
+    hardware: dict[tuple[str, str], int] = {}
+    cheapest: dict[tuple[str, str], float] = {}
     least = min((one.usd_per_hour for one in kept), default=0.0)
     for one in kept:
         build = one.template.build
+        kind = build.hardware, build.scheduling_policy
         per_accelerator = counts.get(build.accelerator, 0)
-        same = hardware.get(build.hardware, 0)
+        same = hardware.get(kind, 0)
         close = one.usd_per_request <= CLOSE * kept[0].usd_per_request or one.usd_per_hour <= least
         fresh = per_accelerator < FEW_PER_ACCELERATOR and not same
-        first = cheapest.setdefault(build.hardware, one.usd_per_request)
+        first = cheapest.setdefault(kind, one.usd_per_request)
         rival = same < POLICIES_PER_HARDWARE or one.usd_per_request <= COARSE_ERROR * first
         if fresh or (len(chosen) < MOST and close and rival):
             chosen.append(one)
             counts[build.accelerator] = per_accelerator + 1
-            hardware[build.hardware] = same + 1
+            hardware[kind] = same + 1
         else:
             removed.append(
                 Removed(

@@ -6,13 +6,15 @@ number: that is physics, and more replicas do not help.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planner.candidates.physics import Reachable, lengths_of, reachable
 from planner.candidates.template import Build, Removed, Template
+from planner.kernels.engine import COMPILED
+from planner.problem.arrivals import UserArrivals
 from planner.simulation.lengths import longest_request
 
 if TYPE_CHECKING:
@@ -79,7 +81,9 @@ def templates_of(
             else:
                 barriers.append(barrier)
         for serves in _groups(problem, build, able):
-            templates.setdefault(serves, []).append(_template(problem, build, serves))
+            templates.setdefault(serves, []).extend(
+                _template(problem, one, serves) for one in _scheduled(problem, build, serves)
+            )
     return templates, barriers
 
 
@@ -102,6 +106,24 @@ def _groups(problem: Problem, build: Build, able: list[int]) -> Iterator[tuple[i
     together = tuple(w for w in able if w not in apart)
     if sharing == "search" and len(together) > 1:
         yield together
+
+
+def _scheduled(problem: Problem, build: Build, serves: tuple[int, ...]) -> Iterator[Build]:
+    """Yield a build under each scheduling policy that makes a difference to whom it serves.
+
+    Without a compiler priority is simulated some hundred times slower than the rest, so it is
+    then not searched unless it is asked for alone. Users who wait for their answers are simulated
+    first come, first served only.
+    """
+    wait = any(isinstance(problem.demands[w].arrivals, UserArrivals) for w in serves)
+    differs = len({problem.priorities[w] for w in serves}) > 1 and not wait
+    policies = problem.policies.scheduling_policy
+    if not COMPILED and "fcfs" in policies:
+        policies = ("fcfs",)
+    if "fcfs" in policies or not differs:
+        yield build
+    if "priority" in policies and differs:
+        yield replace(build, priority=problem.priorities)
 
 
 def _template(problem: Problem, build: Build, serves: tuple[int, ...]) -> Template:
@@ -146,7 +168,8 @@ def _too_slow(problem: Problem, study: Study, build: Build, w: int) -> Barrier |
     prompt, output, computed = lengths_of(study, build, only)
     slo = demand.slo
     ttft_s = study.deadlines.ttft_limit_ps(np.full(prompt.size, w, np.int32), prompt)
-    limits_s = (ttft_s.astype(np.float64) * 1e-12, slo.tpot, slo.e2e or np.inf)
+    ttft_by = ttft_s.astype(np.float64) * 1e-12
+    limits_s = (ttft_by, slo.tpot, slo.e2e or np.inf, slo.max_itl or np.inf)
     found = reachable(build, computed, output, limits_s, slo.attainment)
     if found.attainment >= slo.attainment:
         return None
@@ -155,6 +178,9 @@ def _too_slow(problem: Problem, study: Study, build: Build, w: int) -> Barrier |
         slow.append(f"TTFT {found.ttft_at_promise_s * 1e3:.0f} ms against {slo.ttft * 1e3:.0f} ms")
     if found.tpot_at_promise_s > slo.tpot:
         slow.append(f"TPOT {found.tpot_at_promise_s * 1e3:.1f} ms against {slo.tpot * 1e3:.1f} ms")
+    if slo.max_itl is not None and found.max_itl_at_promise_s > slo.max_itl:
+        gap_ms = found.max_itl_at_promise_s * 1e3
+        slow.append(f"between two tokens {gap_ms:.1f} ms against {slo.max_itl * 1e3:.1f} ms")
     why = (
         f"even in an empty replica only {found.attainment:.1%} of {demand.id} meet all deadlines"
         f" ({slo.attainment:.1%} promised{'; ' if slow else ''}{', '.join(slow)}); more replicas"
@@ -164,5 +190,6 @@ def _too_slow(problem: Problem, study: Study, build: Build, w: int) -> Barrier |
         "attainment_when_empty": found.attainment,
         "ttft_s_at_promise": found.ttft_at_promise_s,
         "tpot_s_at_promise": found.tpot_at_promise_s,
+        "max_itl_s_at_promise": found.max_itl_at_promise_s,
     }
     return Barrier(build, w, "deadline", found, Removed(f"{build.id}@{demand.id}", why, numbers))

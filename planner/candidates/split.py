@@ -90,6 +90,8 @@ def cannot_split(demand: Demand) -> str | None:
         return "users who wait send short and long prompts in turn"
     if demand.prefix is not None:
         return "its prompts share beginnings, which short and long ones may have in common"
+    if demand.slo.attainment_over is not None:
+        return "its promise counts over the hours, and those of parts would count each for itself"
     return None
 
 
@@ -111,7 +113,8 @@ def promises_of(
     for bucket in reversed(slo.ttft_by_prompt):
         ttft_s[prompt <= bucket.up_to] = bucket.ttft
     within = prompt.astype(np.int64) + output <= demand.llm.max_context
-    limits = (np.where(within, ttft_s, 0.0), slo.tpot, slo.e2e or math.inf)
+    loose = slo.e2e or math.inf, slo.max_itl or math.inf
+    limits = (np.where(within, ttft_s, 0.0), slo.tpot, *loose)
     for build in builds:
         if build.model == demand.model and build.precision in demand.precisions:
             found = reachable(build, prompt, output, limits, slo.attainment)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from planner.curves.curve import Curve
     from planner.kernels import Law, Limits
     from planner.simulation.cached_pool import PrefixCache
+
+
+PRIORITY: Final = ".priority"
+"""Ends the name of a build with priority scheduling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +32,25 @@ class Build:
     kv_tokens: int
     usd_per_hour: float
     """Price of one replica: all its accelerators."""
+    priority: tuple[int, ...] | None = None
+    """Of each workload of the problem, lower first, where priority decides whom the engine
+    admits and whom it preempts; None: who came first, and who came last."""
     cache: PrefixCache | None = None
     """How it keeps prefixes; None: it does not, or no workload of its model could find any."""
 
     @property
     def id(self) -> str:
-        """Name of the build, such as ``h100-sxm.tp2.fp8.b8192.s256``."""
+        """Name of the build, such as ``h100-sxm.tp2.fp8.b8192.s256``; may end in ``.priority``."""
         return (
             f"{self.accelerator}.tp{self.tp_degree}.{self.precision}"
             f".b{self.max_num_batched_tokens}.s{self.max_num_seqs}"
+            + (PRIORITY if self.priority is not None else "")
         )
+
+    @property
+    def scheduling_policy(self) -> str:
+        """The engine's word for the order of admission."""
+        return "fcfs" if self.priority is None else "priority"
 
     @property
     def hardware(self) -> str:

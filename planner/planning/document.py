@@ -32,7 +32,12 @@ from planner.planning.prefixes import (
     keeps_prefixes,
     what_the_cache_is_worth,
 )
-from planner.planning.reasons import decisions, limit_uses, rejections
+from planner.planning.reasons import (
+    decisions,
+    if_arrivals_were_burstier,
+    limit_uses,
+    rejections,
+)
 from planner.planning.results import interval, workload_results
 from planner.planning.scenarios import kept_share
 from planner.planning.traffic_notes import traffic_notes
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
     from planner.planning.fleet import Fleet, PoolChoice
     from planner.planning.prefixes import Cold
     from planner.planning.refine import Refined, Verified
+    from planner.planning.sweep import Arrived
     from planner.problem.resolve import Problem
     from planner.scenario.load import LoadedScenario
     from planner.simulation.effort import Effort
@@ -78,7 +84,7 @@ class Tried:
     """The chosen fleet under other loads than it was planned for."""
 
     demand: Sequence[tuple[float, FleetSample]]
-    arrivals: Sequence[tuple[str, FleetSample, tuple[float, ...]]]
+    arrivals: Sequence[Arrived]
     periods: tuple[PeriodResult, ...]
     decisions: tuple[Decision, ...] = ()
     """Made before this fleet was chosen."""
@@ -152,6 +158,7 @@ def plan_document(
             *decisions(answer.problem, refined, shown, left_out),
             *tried.decisions,
             *what_the_cache_is_worth(problem, shown, tried.cold),
+            *if_arrivals_were_burstier(answer.problem, tried.arrivals),
         ),
         splits=_splits(problem),
         rejected=rejections(problem, refined, shown.fleet, screened, left_out),
@@ -168,11 +175,14 @@ def plan_document(
             ),
             arrival_sweep=tuple(
                 ArrivalPoint(
-                    arrivals=name,
-                    attainment=_by_workload(answer, s),
-                    ttft_p99_s=dict(zip((w.demand.id for w in problem.asked), late, strict=True)),
+                    arrivals=a.name,
+                    attainment=_by_workload(answer, a.sample),
+                    ttft_p99_s=dict(
+                        zip((w.demand.id for w in problem.asked), a.ttft_p99_s, strict=True)
+                    ),
+                    accelerators=a.accelerators,
                 )
-                for name, s, late in tried.arrivals
+                for a in tried.arrivals
             ),
             promise_kept_in=kept_in,
             without_prefix_cache=cold_evidence(answer, tried.cold),
@@ -180,12 +190,22 @@ def plan_document(
             proof_covers=_proof_covers(problem, refined),
             notes=(
                 *_notes(answer, refined, shown, tried.demand),
+                *_without_causes(shown.fleet.pools),
                 *_of_users(workloads),
                 *_of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
                 *traffic_notes(problem),
             ),
         ),
+    )
+
+
+def _without_causes(plan_pools: Sequence[PoolChoice]) -> tuple[str, ...]:
+    if all(p.template.build.priority is None for p in plan_pools):
+        return ()
+    return (
+        "misses in pools under priority scheduling are not charged to causes, and their busy share"
+        " is not told: nobody keeps account of time there",
     )
 
 
@@ -237,7 +257,7 @@ def _objective(problem: Problem, refined: Refined, shown: Verified) -> Objective
         bound = min(choice.bound, value)
     else:
         per_dollar = problem.objective == "max_goodput_per_usd"
-        value = shown.requests_per_usd if per_dollar else shown.goodput_rps
+        value = shown.worth_per_usd if per_dollar else shown.worth_rps
         bound = max(choice.bound * (3600 if per_dollar else 1), value)
     return ObjectiveValue(
         name=problem.objective, value=value, bound=bound, gap=abs(bound - value) / value
@@ -253,6 +273,7 @@ def _totals(answer: Answer, shown: Verified) -> Totals:
     return Totals(
         offered_rps=offered,
         goodput_rps=goodput,
+        weighted_goodput_rps=shown.worth_rps,
         attainment=goodput / offered,
         cost_usd_per_hour=cost,
         usd_per_thousand_compliant=cost / 3.6 / goodput if goodput else None,
@@ -334,7 +355,7 @@ def _pool(
         chunked_prefill=True,
         max_num_seqs=build.max_num_seqs,
         max_num_batched_tokens=build.max_num_batched_tokens,
-        scheduling_policy="fcfs",
+        scheduling_policy=build.scheduling_policy,
         admission_limit_rps=None,
         router=policies.router,
         kv_tokens=build.kv_tokens,
@@ -452,6 +473,8 @@ def _notes(
     notes += curve_notes(answer.problem, (p.template.build for p in shown.fleet.pools))
     if not COMPILED:
         notes.append("simulated in plain Python: fewer requests, wider intervals")
+        if len(set(answer.problem.priorities)) > 1:
+            notes.append("priority scheduling is searched with the compiled simulator only")
     for multiple, sample in sweep:
         if any(sample.unstable()):
             notes.append(

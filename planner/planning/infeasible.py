@@ -151,11 +151,27 @@ def _too_slow(study: Study, demand: Demand, w: int, slow: Sequence[Barrier]) -> 
                 ),
             )
         )
+    build, best = min(reached, key=lambda pair: pair[1].max_itl_at_promise_s)
+    if demand.slo.max_itl is not None and best.max_itl_at_promise_s > demand.slo.max_itl:
+        needs = _ms(best.max_itl_at_promise_s)
+        where = f"{build.accelerator} tp{build.tp_degree}"
+        reasons.append(
+            Infeasibility(
+                limit=f"{demand.id}: max_itl",
+                has=_ms(demand.slo.max_itl),
+                needs=needs,
+                fastest_reachable=f"a lone request's last output token takes {needs} on {where}",
+                remedy=(
+                    f"a max_itl of at least {needs}, a higher tensor-parallel degree, a faster"
+                    " accelerator or fewer bits; further copies of the same cannot help"
+                ),
+            )
+        )
     if not reasons:
         build, best = max(reached, key=lambda pair: pair[1].attainment)
         reasons.append(
             Infeasibility(
-                limit=f"{demand.id}: ttft and tpot together",
+                limit=f"{demand.id}: all deadlines together",
                 has=f"a promise of {_percent(demand.slo.attainment)}",
                 needs=f"one of at most {_percent(best.attainment)}",
                 fastest_reachable=(

@@ -38,6 +38,7 @@ def instance_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Instance
         accelerator_of={j: build.accelerator for j, build in builds.items()},
         usd_per_hour={j: build.usd_per_hour for j, build in builds.items()},
         stock={s.accelerator.id: s.stock for s in problem.supplies if s.stock is not None},
+        value={d.id: d.value for d in problem.demands},
         budget_usd_per_hour=problem.budget_usd_per_hour,
     )
 

@@ -8,6 +8,7 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, LimitUse, Rejected
 from planner.milp import choose, relaxation_prices, resolve_prices
 from planner.planning.program import instance_of
+from planner.planning.refine import Verified
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
     from planner.planning.fleet import Fleet
-    from planner.planning.refine import Refined, Verified
+    from planner.planning.refine import Refined
+    from planner.planning.sweep import Arrived
     from planner.problem.resolve import Problem
 
 
@@ -38,6 +40,7 @@ def decisions(
     return (
         *_which_accelerator(problem, refined, shown, left_out),
         *_shared_or_segregated(problem, refined, shown),
+        *_which_scheduling(problem, refined, shown),
         *_does_the_last_unit_pay(problem, shown),
     )
 
@@ -107,32 +110,107 @@ def _shared_or_segregated(
     )
 
 
+def _which_scheduling(problem: Problem, refined: Refined, shown: Verified) -> tuple[Decision, ...]:
+    """Say what priority scheduling does to replicas that serve several priorities."""
+    shared = [
+        f
+        for f in refined.frontiers.values()
+        if len({problem.priorities[w] for w in f.template.serves}) > 1
+    ]
+    if not shared:
+        return ()
+    cost, numbers, words = shown.fleet.usd_per_hour, {"usd_per_hour": shown.fleet.usd_per_hour}, []
+    for policy in ("fcfs", "priority"):
+        own = [f for f in shared if f.template.build.scheduling_policy == policy]
+        if not own:
+            continue
+        best = min(own, key=lambda f: f.template.build.usd_per_hour / f.capacity_rps.value)
+        numbers[f"capacity_rps_{policy}"] = best.capacity_rps.value
+        said = f"{policy}: a shared replica carries {best.capacity_rps.value:.3g} req/s at best"
+        only = {f.template.id: f for f in own}
+        alone = cost_of_only(problem, only)
+        if alone is not None:
+            numbers[f"usd_per_hour_{policy}"] = alone
+            said += f", {alone:.2f} USD/h for all ({alone / cost - 1:+.0%})"
+        words.append(f"{said} ({best.template.id})")
+    used = {
+        p.template.build.scheduling_policy
+        for p in shown.fleet.pools
+        if len({problem.priorities[w] for w in p.template.serves}) > 1
+    }
+    order = ", ".join(f"{d.id} {d.priority}" for d in problem.demands)
+    return (
+        Decision(
+            question="whom do shared replicas serve first",
+            answer=" and ".join(sorted(used)) or "no replica is shared between priorities",
+            because=f"priorities, lower first: {order}; " + "; ".join(words),
+            numbers=numbers,
+        ),
+    )
+
+
 def _does_the_last_unit_pay(problem: Problem, shown: Verified) -> tuple[Decision, ...]:
     """Explain a unit without which every promise would still be kept."""
     found = []
     for pool, less, judgement in shown.one_less:
         if less is None or judgement is None or judgement.verdict != "kept":
             continue
-        goodput = sum(
-            rate * i.value for rate, i in zip(problem.rates_rps, judgement.intervals, strict=True)
-        )
-        smaller = goodput * 3600 / less.usd_per_hour
+        smaller = Verified(less, judgement, problem.values).worth_per_usd
+        larger = shown.worth_per_usd
+        weighed = ", weighted by value" if len(set(problem.values)) > 1 else ""
         found.append(
             Decision(
                 question=f"does the last unit of {pool} pay",
-                answer="yes" if shown.requests_per_usd >= smaller else "no",
+                answer="yes" if larger >= smaller else "no",
                 because=(
                     f"without it every promise is kept too, at {smaller:,.0f} instead of"
-                    f" {shown.requests_per_usd:,.0f} compliant requests per dollar"
+                    f" {larger:,.0f} compliant requests per dollar{weighed}"
                     f" (objective: {problem.objective})"
                 ),
                 numbers={
-                    "compliant_requests_per_usd": shown.requests_per_usd,
+                    "compliant_requests_per_usd": larger,
                     "compliant_requests_per_usd_without": smaller,
                 },
             )
         )
     return tuple(found)
+
+
+def if_arrivals_were_burstier(problem: Problem, swept: Sequence[Arrived]) -> tuple[Decision, ...]:
+    """Say what burstier arrivals at the same mean rate do to the fleet."""
+    if len(swept) < 2:
+        return ()
+    even, bursty = swept[0], swept[-1]
+    numbers: dict[str, float] = {}
+    for one in (even, bursty):
+        if one.accelerators is not None:
+            numbers[f"accelerators_at_cv_{one.cv:g}"] = float(one.accelerators)
+    words = []
+    groups = [whole.parts for whole in problem.asked]
+    attained = [[i.value for i in one.sample.intervals(groups)] for one in (even, bursty)]
+    for w, demand in enumerate(whole.demand for whole in problem.asked):
+        p99_s = even.ttft_p99_s[w], bursty.ttft_p99_s[w]
+        for one, share, late in zip((even, bursty), attained, p99_s, strict=True):
+            numbers[f"attainment_of_{demand.id}_at_cv_{one.cv:g}"] = share[w]
+            numbers[f"ttft_p99_s_of_{demand.id}_at_cv_{one.cv:g}"] = late
+        times = f", {p99_s[1] / p99_s[0]:.1f} times" if p99_s[0] > 0 else ""
+        words.append(
+            f"{demand.id}: attainment {attained[0][w]:.1%} and {attained[1][w]:.1%}, p99 of TTFT"
+            f" {p99_s[0] * 1e3:.0f} ms and {p99_s[1] * 1e3:.0f} ms{times}"
+        )
+    needs = [
+        "more than can be told" if one.accelerators is None else f"{one.accelerators}"
+        for one in (even, bursty)
+    ]
+    return (
+        Decision(
+            question=f"what if gaps between arrivals had a CV of {bursty.cv:g} instead of"
+            f" {even.cv:g}",
+            answer=f"{needs[1]} accelerators instead of {needs[0]}",
+            because="at the same mean rate, with this fleet, " + "; ".join(words),
+            numbers=numbers,
+        ),
+    )
 
 
 def rejections(

@@ -16,12 +16,15 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose, relaxation_prices
 from planner.planning.beliefs import Beliefs
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
+from planner.planning.periods import judge_over_time
 from planner.planning.program import fleet_of_choice, instance_of
 from planner.simulation.capacity import VERIFYING
 from planner.simulation.effort import RunSize
 from planner.simulation.fleet import Judgement, judge_fleet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planner.candidates.screen import Screened
     from planner.milp import Choice
     from planner.planning.clock import Clock
@@ -51,6 +54,8 @@ class Verified:
 
     fleet: Fleet
     judgement: Judgement
+    values: tuple[float, ...]
+    """Worth of a compliant request of each workload."""
     one_less: tuple[tuple[str, Fleet | None, Judgement | None], ...] = ()
     """By pool: template id, the smaller fleet (None if a workload would be served by nobody),
     and its verdicts."""
@@ -58,21 +63,27 @@ class Verified:
     @property
     def goodput_rps(self) -> float:
         """Compliant requests per second, simulated."""
-        loads = [sum(p.load_rps[w] for p in self.fleet.pools) for w in range(self._workloads)]
+        return self._weighted([1.0] * len(self.judgement.intervals))
+
+    @property
+    def worth_rps(self) -> float:
+        """Compliant requests per second, simulated, weighted by the value of each workload."""
+        return self._weighted(self.values)
+
+    @property
+    def worth_per_usd(self) -> float:
+        """Compliant requests per dollar, weighted by the value of each workload."""
+        return self.worth_rps * 3600 / self.fleet.usd_per_hour
+
+    def _weighted(self, values: Sequence[float]) -> float:
+        loads = [sum(p.load_rps[w] for p in self.fleet.pools) for w in range(len(values))]
         paces: list[float] = self.judgement.sample.paces().tolist()
         return sum(
-            load * pace * interval.value
-            for load, pace, interval in zip(loads, paces, self.judgement.intervals, strict=True)
+            value * load * pace * interval.value
+            for value, load, pace, interval in zip(
+                values, loads, paces, self.judgement.intervals, strict=True
+            )
         )
-
-    @property
-    def _workloads(self) -> int:
-        return len(self.judgement.intervals)
-
-    @property
-    def requests_per_usd(self) -> float:
-        """Compliant requests per dollar."""
-        return self.goodput_rps * 3600 / self.fleet.usd_per_hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +161,14 @@ class Refinement:
         if fleet.key not in self._judged:
             self.clock.check()
             self.tell(f"verifying {', '.join(f'{p.units} x {p.template.id}' for p in fleet.pools)}")
-            self._judged[fleet.key] = judge_fleet(
+            judged = judge_fleet(
                 self.study,
                 fleet.for_simulation(self.problem.policies.router),
                 effort=self.effort,
                 stream=VERIFYING,
+            )
+            self._judged[fleet.key] = judge_over_time(
+                self.problem, self.study, fleet, self.effort, judged
             )
         return self._judged[fleet.key]
 
@@ -188,7 +202,7 @@ class Refinement:
                 fleet = fleet_of_choice(self.problem, self.beliefs.believed(), choice)
                 if self._measured_anew(fleet):
                     continue
-                last = Verified(fleet, self.judge(fleet))
+                last = Verified(fleet, self.judge(fleet), self.problem.values)
                 if last.judgement.verdict != "kept":
                     self._believe_less(fleet, last.judgement)
                     continue
@@ -232,7 +246,8 @@ class Refinement:
         judged = judge_fleet(
             self.study, fleet.for_simulation(router), effort=once, stream=VERIFYING
         )
-        last = Verified(fleet, judged)
+        judged = judge_over_time(self.problem, self.study, fleet, once, judged)
+        last = Verified(fleet, judged, self.problem.values)
         best = last if judged.verdict == "kept" else None
         return Refined(best, last, choice, believed, LIMIT_ENDED)
 
@@ -306,7 +321,7 @@ class Refinement:
         for j, less, judgement in verified.one_less:
             if less is None or judgement is None or judgement.verdict != "kept":
                 continue
-            if self._better(verified, Verified(less, judgement)) is verified:
+            if self._better(verified, Verified(less, judgement, self.problem.values)) is verified:
                 continue
             pool = _pool_of(less, j)
             spare = [
@@ -372,11 +387,12 @@ class Refinement:
 
 def rank(problem: Problem, fleet: Verified) -> tuple[float, float]:
     """Return what a fleet that keeps every promise is judged by: more is better."""
+    worth = fleet.worth_rps
     if problem.objective == "min_cost":
-        return -fleet.fleet.usd_per_hour, fleet.goodput_rps
+        return -fleet.fleet.usd_per_hour, worth
     if problem.objective == "max_goodput":
-        return fleet.goodput_rps, -fleet.fleet.usd_per_hour
-    return fleet.requests_per_usd, fleet.goodput_rps
+        return worth, -fleet.fleet.usd_per_hour
+    return fleet.worth_per_usd, worth
 
 
 def _step(spare: float) -> float:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.split import Split, split_problem
-from planner.candidates.template import Template
+from planner.candidates.template import PRIORITY, Template
 from planner.catalogue import Catalogue
 from planner.errors import InputError
 from planner.planning.fleet import Fleet, PoolChoice
+from planner.planning.periods import JUDGING_AGAIN, judge_over_time
 from planner.planning.results import workload_results
 from planner.planning.scenarios import at_multiples
 from planner.planning.study import effort_for, study_of
@@ -80,6 +81,7 @@ def simulate_plan(
         effort=effort,
         stream=REPLAYING,
     )
+    judgement = judge_over_time(problem, study, fleet, effort, judgement, stream=JUDGING_AGAIN)
     return workload_results(problem, study, effort, fleet, judgement)
 
 
@@ -105,7 +107,8 @@ def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue) -> Fleet:
     parts = {p.id: split.workload for split in plan.splits for p in split.parts}
     pools = []
     for pool in plan.pools:
-        build_id, _, label = pool.id.partition("@")
+        name, _, label = pool.id.partition("@")
+        build_id = name.removesuffix(PRIORITY)
         if build_id not in builds:
             raise InputError(
                 f"pool {pool.id}: its template does not follow from the plan's scenario and this"
@@ -118,7 +121,10 @@ def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue) -> Fleet:
         ]
         load = _load(plan, pool.id, names)
         serves = tuple(w for w, rate in enumerate(load) if rate > 0)
-        template = Template(builds[build_id], serves, load, label)
+        build = builds[build_id]
+        if build_id != name:
+            build = replace(build, priority=problem.priorities)
+        template = Template(build, serves, load, label)
         pools.append(PoolChoice(template, pool.replicas, load))
     return Fleet(tuple(pools))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.attribution.charge import charge_misses
+from planner.attribution.charge import GapDeadline, charge_misses
 from planner.fleet import (
     Interval,
     Misses,
@@ -20,7 +20,7 @@ from planner.problem.arrivals import UserArrivals
 from planner.problem.prefixes import ConstantHits
 from planner.simulation.capacity import VERIFYING
 from planner.simulation.fleet import sample_fleet, verdict_of
-from planner.simulation.stages import Parts
+from planner.simulation.stages import GapParts, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +58,8 @@ def workload_results(
         offered = demand.rate_rps * paces[parts[0]]
         shares = [rate / sum(rates) for rate in rates]
         misses = [_misses(study, kept, w) for w in parts]
+        over_time = judgement.over_time[parts[0]] if judgement.over_time else None
+        gaps = [p.max_itl_s for _, p in kept if p.max_itl_s is not None]
         results.append(
             WorkloadResult(
                 id=demand.id,
@@ -65,9 +67,13 @@ def workload_results(
                 goodput_rps=offered * estimate.value,
                 attainment=interval(estimate),
                 promise=demand.slo.attainment,
+                value=demand.value,
                 verdict=whole_verdict(whole, judgement.verdicts, estimate),
+                attainment_over=demand.slo.attainment_over if over_time else None,
+                attainment_over_time=interval(over_time) if over_time else None,
                 ttft_s=_quantiles([p.ttft_s for _, p in kept], kept, parts),
                 tpot_s=_quantiles([p.tpot_s for _, p in kept], kept, parts),
+                max_itl_s=_quantiles(gaps, kept, parts) if demand.slo.max_itl else None,
                 misses=_added(misses, shares),
                 prefix_hits=_hits(problem, judgement, hits, parts[0]),
                 routing=tuple(
@@ -207,12 +213,23 @@ def _misses(
             due.ttft_limit_ps(part.workload[fits], part.prompt[fits]),
             due.decode_limit_ps(part.workload[fits], part.output[fits]),
             None if due.e2e_ps is None else np.full(fits.size, due.e2e_ps[w]),
+            _gap_deadline(study, part, fits, w),
         )
         scale = load[w] / weight / offered
         for cause, share in charged.items():
             shares[cause] += scale * float(share.sum())
         shares["failed"] += scale * (offered - fits.size)
     return Misses(**shares)
+
+
+def _gap_deadline(
+    study: Study, part: Latencies, chosen: NDArray[np.int64], w: int
+) -> GapDeadline | None:
+    due = study.deadlines.max_itl_ps
+    if due is None or part.gaps is None:
+        return None
+    own = GapParts(*(column[chosen] for column in part.gaps))
+    return GapDeadline(np.full(chosen.size, due[w]), own)
 
 
 def _quantiles(

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.candidates.frontier import setup_of
 from planner.planning.results import weighted_quantiles
 from planner.problem.arrivals import PoissonArrivals, RenewalArrivals, UserArrivals
 from planner.problem.prefixes import ConstantHits, HistoryPrefixes, TracePrefixes
 from planner.simulation.capacity import SWEEPING
 from planner.simulation.draw import Draws
 from planner.simulation.effort import RunSize
-from planner.simulation.fleet import sample_fleet
+from planner.simulation.fleet import FleetPool, sample_fleet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from planner.planning.fleet import Fleet
+    from planner.planning.fleet import Fleet, PoolChoice
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.resolve import Problem
     from planner.scenario.policies import Routing
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 MULTIPLES: Final = (1.0, 1.1, 1.2)
 CVS: Final = (1.0, 2.0, 3.0)
 """Coefficients of variation of the gaps of a workload; 1 is Poisson."""
+MOST_TIMES: Final = 8
+"""Multiple of the planned units at which the search for enough of them ends."""
 
 
 def sweep_demand(
@@ -78,13 +83,28 @@ def _late(
     return weighted_quantiles(ttft_s[mine], weight[workload[mine]], (0.99,))[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A fleet whose load came otherwise, at the same mean rate."""
+
+    name: str
+    """What the arrivals are, such as ``gamma, CV 3``."""
+    cv: float
+    sample: FleetSample
+    ttft_p99_s: tuple[float, ...]
+    """By workload."""
+    accelerators: int | None
+    """Fewest that keep every promise under these arrivals, with the pools and the routing of the
+    fleet; None if several times as many do not."""
+
+
 def sweep_arrivals(
     problem: Problem,
     study: Study,
     fleet: Fleet,
     hit_rates: tuple[float, ...],
     effort: Effort,
-) -> tuple[tuple[str, FleetSample, tuple[float, ...]], ...]:
+) -> tuple[Arrived, ...]:
     """Simulate a fleet at its demand under evener and burstier arrivals.
 
     Prefixes of sessions and traces belong to their arrivals: under others, requests are taken
@@ -96,9 +116,6 @@ def sweep_arrivals(
         fleet: Its pools.
         hit_rates: Share of prompt tokens that each workload found under its own arrivals.
         effort: How much to simulate.
-
-    Returns:
-        What the arrivals are, the sample, and the 99 % quantile of TTFT by workload in seconds.
     """
     verify, rates_rps = effort.verify, problem.rates_rps
     router = problem.policies.router
@@ -121,5 +138,51 @@ def sweep_arrivals(
         ttft = np.concatenate([part.ttft_s for part in kept])
         who = np.concatenate([part.workload for part in kept])
         late = tuple(_late(ttft, who, rates_rps, whole.parts) for whole in problem.asked)
-        found.append((name, sample, late))
+        found.append(Arrived(name, cv, sample, late, _accelerators(other, fleet, router, size)))
     return tuple(found)
+
+
+def _accelerators(study: Study, fleet: Fleet, router: Routing, size: RunSize) -> int | None:
+    """Return how many accelerators keep every promise; each pool for itself, by the mean."""
+    total = 0
+    for pool in fleet.pools:
+
+        def keeps(units: int, pool: PoolChoice = pool) -> bool:
+            setup = setup_of(pool.template.build, units, router)
+            sample = sample_fleet(study, [FleetPool(setup, pool.load_rps)], size, stream=SWEEPING)
+            attained = sample.attainment().mean(axis=0)
+            served = [w for w, load in enumerate(pool.load_rps) if load > 0]
+            return not sample.unstable()[0] and all(attained[w] >= study.promise[w] for w in served)
+
+        units = fewest(keeps, pool.units)
+        if units is None:
+            return None
+        total += units * pool.template.build.tp_degree
+    return total
+
+
+def fewest(keeps: Callable[[int], bool], start: int) -> int | None:
+    """Return the smallest number from 1 on that keeps, of numbers that keep from some number on.
+
+    Args:
+        keeps: Whether a number does.
+        start: Where to begin: near the answer, few numbers are tried.
+
+    Returns:
+        None if ``MOST_TIMES`` the start does not.
+    """
+    low, high, step = start, start, 1
+    if keeps(start):
+        low = start - 1
+        while low > 0 and keeps(low):
+            low, high, step = max(low - 2 * step, 0), low, 2 * step
+    else:
+        high = start + 1
+        while not keeps(high):
+            if high >= MOST_TIMES * start:
+                return None
+            low, high, step = high, high + 2 * step, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high

@@ -31,6 +31,8 @@ class Deadlines:
     by_prompt: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...] | None = None
     """Of each workload, the longest prompts of its buckets, ascending, and their TTFT deadlines
     in ps with that of longer prompts at the end; None: no workload has buckets."""
+    max_itl_ps: NDArray[np.int64] | None = None
+    """None: no workload has such a deadline."""
 
     def ttft_limit_ps(
         self, workload: NDArray[np.int32], prompt: NDArray[np.int32]
@@ -61,6 +63,7 @@ class Deadlines:
         lengths: tuple[NDArray[np.int32], NDArray[np.int32]],
         ttft_ps: NDArray[Any],
         decode_ps: NDArray[Any],
+        gap_ps: NDArray[Any] | None = None,
     ) -> NDArray[np.bool_]:
         """Tell which requests meet all their deadlines; all arrays of shape ``(n,)``.
 
@@ -69,6 +72,7 @@ class Deadlines:
             lengths: Prompt and output tokens.
             ttft_ps: Arrival to first token.
             decode_ps: First token to last.
+            gap_ps: Longest time between two tokens; needed where ``max_itl_ps`` is there.
         """
         prompt, output = lengths
         good = prompt.astype(np.int64) + output <= self.context_tokens[workload]
@@ -76,12 +80,16 @@ class Deadlines:
         good &= decode_ps <= self.decode_limit_ps(workload, output)
         if self.e2e_ps is not None:
             good &= ttft_ps + decode_ps <= self.e2e_ps[workload]
+        if self.max_itl_ps is not None:
+            assert gap_ps is not None  # whoever has such a deadline asks the kernel for gaps
+            good &= gap_ps <= self.max_itl_ps[workload]
         return np.asarray(good)
 
 
 def deadlines_of(slos: Sequence[Slo], contexts: Sequence[int]) -> Deadlines:
     """Write down the deadlines of workloads, in the order of the problem."""
     ends = [NEVER_PS if slo.e2e is None else _ps(slo.e2e) for slo in slos]
+    gaps = [NEVER_PS if slo.max_itl is None else _ps(slo.max_itl) for slo in slos]
     buckets = tuple(
         (
             np.array([int(bucket.up_to) for bucket in slo.ttft_by_prompt], np.int64),
@@ -95,6 +103,9 @@ def deadlines_of(slos: Sequence[Slo], contexts: Sequence[int]) -> Deadlines:
         context_tokens=np.array(contexts, np.int64),
         e2e_ps=np.array(ends, np.int64) if any(slo.e2e is not None for slo in slos) else None,
         by_prompt=buckets if any(slo.ttft_by_prompt for slo in slos) else None,
+        max_itl_ps=(
+            np.array(gaps, np.int64) if any(slo.max_itl is not None for slo in slos) else None
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -12,6 +12,7 @@ from planner.errors import InputError, nearest
 from planner.measurements.rate_series import read_rate_series
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -78,12 +79,21 @@ class _Windows:
     length_s: float = 3600.0
 
 
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Over what the promise to a workload counts, where that is not ``plan_for``'s load."""
+
+    what: Literal["period", "worst_hour"]
+    attainment: float
+
+
 def make_calendar(
     traffic: Traffic,
     workloads: tuple[str, ...],
     rates_rps: tuple[float, ...],
     folder: Path,
     deferrable: tuple[str, ...] = (),
+    over: Mapping[int, Over] | None = None,
 ) -> Calendar:
     """Lay out the load over time and choose what to plan for.
 
@@ -93,6 +103,7 @@ def make_calendar(
         rates_rps: Their mean rates.
         folder: Where files named by a relative path lie.
         deferrable: Ids of workloads that may wait; periods are those of the others.
+        over: By index of the workload, over what its promise counts, where that is said.
 
     Raises:
         InputError: A profile names no workload of the scenario, or a series cannot be read.
@@ -124,7 +135,10 @@ def make_calendar(
     growth = traffic.growth
     grown = (1 + growth.per_quarter) ** growth.quarters if growth else 1.0
     level, waiting = level[:, : len(workloads)], level[:, len(workloads) :] * grown
-    target = _target(traffic, level, windows.share) * traffic.peak_factor * grown
+    target = _target(traffic, level, windows.share)
+    for w, one in (over or {}).items():
+        target[w] = _counted(one, level[:, w], windows.share)
+    target = target * traffic.peak_factor * grown
     periods, member, note = _cluster(level, windows, np.array(rates_rps), traffic.clusters)
     grown_periods = tuple(
         replace(p, level=tuple(x * grown for x in p.level), most=tuple(x * grown for x in p.most))
@@ -133,7 +147,7 @@ def make_calendar(
     return Calendar(
         grown_periods,
         tuple(target.tolist()),
-        (*_said(traffic, target, workloads), note),
+        (*_said(traffic, target, workloads, over or {}), *_said_over(workloads, over or {}), note),
         tuple(Slot(int(member[i]), tuple(waiting[i].tolist())) for i in windows.order)
         if deferrable
         else (),
@@ -222,9 +236,36 @@ def _target(traffic: Traffic, level: Floats, share: Floats) -> Floats:
     return np.array(found)
 
 
-def _said(traffic: Traffic, target: Floats, workloads: tuple[str, ...]) -> list[str]:
+def _counted(over: Over, level: Floats, share: Floats) -> float:
+    """Return the load to plan for, for a promise that counts over the hours.
+
+    The busiest hour, if it counts alone; else the load up to which the promised share of the
+    requests come: attainment falls so steeply past the capacity that busier hours are lost.
+    """
+    if over.what == "worst_hour":
+        return float(level.max())
+    order = np.argsort(level, kind="stable")
+    come = np.cumsum((share * level)[order])
+    at = int(np.searchsorted(come, over.attainment * come[-1]))
+    return float(level[order][min(at, level.size - 1)])
+
+
+def _said_over(workloads: tuple[str, ...], over: Mapping[int, Over]) -> list[str]:
+    words = {
+        "worst_hour": "its promise counts in each hour by itself: planned for its busiest",
+        "period": "its promise counts over all requests of all periods: planned for the load up to"
+        " which the promised share of them come",
+    }
+    return [f"{workloads[w]}: {words[one.what]}" for w, one in over.items()]
+
+
+def _said(
+    traffic: Traffic, target: Floats, workloads: tuple[str, ...], over: Mapping[int, Over]
+) -> list[str]:
     each = ", ".join(f"{x:.3g} x {name}" for x, name in zip(target, workloads, strict=True))
-    how = traffic.plan_for
+    how = "what promises count over" if len(over) == len(workloads) else traffic.plan_for
+    if over and len(over) < len(workloads):
+        how += " or what promises count over"
     if traffic.peak_factor != 1:
         how += f" x peak factor {traffic.peak_factor:g}"
     if traffic.growth is not None:

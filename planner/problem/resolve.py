@@ -9,7 +9,7 @@ from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
 from planner.problem.curves import own_laws, why_unused
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
-from planner.problem.periods import make_calendar
+from planner.problem.periods import Over, make_calendar
 from planner.problem.prefixes import TracePrefixes
 from planner.problem.prices import PriceError, price_of
 from planner.units import LEAST_RPS, MOST_RPS
@@ -52,6 +52,10 @@ class Demand:
     """Mean rate over all periods, where there are several."""
     prefix: PrefixLaw | None = None
     """What its prompts begin with, where a cache could find it."""
+    value: float = 1.0
+    """Worth of a compliant request in goodput objectives."""
+    priority: int = 0
+    """Lower is served first by an engine with priority scheduling."""
 
     @property
     def rate_rps(self) -> float:
@@ -138,6 +142,16 @@ class Problem:
     def rates_rps(self) -> tuple[float, ...]:
         """Offered load by workload."""
         return tuple(demand.rate_rps for demand in self.demands)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Worth of a compliant request by workload."""
+        return tuple(demand.value for demand in self.demands)
+
+    @property
+    def priorities(self) -> tuple[int, ...]:
+        """Priority by workload; lower first."""
+        return tuple(demand.priority for demand in self.demands)
 
 
 def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
@@ -235,7 +249,12 @@ def _calendar(
     names = tuple(demand.id for demand in demands)
     rates = tuple(demand.rate_rps for demand in demands)
     waiting = tuple(one.demand.id for one in deferred)
-    calendar = make_calendar(traffic, names, rates, loaded.folder, waiting)
+    over = {
+        w: Over(d.slo.attainment_over, d.slo.attainment)
+        for w, d in enumerate(demands)
+        if d.slo.attainment_over is not None
+    }
+    calendar = make_calendar(traffic, names, rates, loaded.folder, waiting, over)
     for one in deferred:
         if one.window_s < calendar.slot_s:
             raise InputError(
@@ -332,6 +351,8 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             lengths=lengths,
             notes=tuple(f"{workload.id}: {note}" for note in notes),
             prefix=prefix,
+            value=workload.value,
+            priority=workload.priority,
         )
 
 

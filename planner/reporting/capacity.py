@@ -27,7 +27,7 @@ def capacity_table(found: TemplateCapacity) -> tuple[RenderableType, ...]:
     facts = [
         f"95 % interval {_number(capacity.low)}–{_number(capacity.high)} req/s, ±{share(half, 2)}"
         f" ({count(found.replications, 'replication')}){each}",
-        f"keeps: {promises} within both deadlines; a mean-field estimate is limited by"
+        f"keeps: {promises} within all deadlines; a mean-field estimate is limited by"
         f" {found.limited_by}",
         f"most compliant goodput {rate(peak.compliant_rps)} at {rate(peak.offered_rps)} offered",
         f"{usd(found.usd_per_hour)} per hour; {usd(found.usd_per_thousand_compliant)} per thousand"

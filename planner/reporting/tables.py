@@ -81,6 +81,7 @@ def _answer(plan: FleetPlan) -> Iterator[RenderableType]:
             f"{usd(totals.usd_per_thousand_compliant)} per thousand compliant requests",
             f"{rate(totals.goodput_rps)} compliant of {rate(totals.offered_rps)} offered "
             f"({share(totals.attainment)}); {_provenance(plan)}",
+            *_weighted(plan),
             _how_sure(plan),
         )
     )
@@ -100,6 +101,16 @@ def _provenance(plan: FleetPlan) -> str:
         return plan.capacity_table.provenance
     mfu = None if plan.totals is None else plan.totals.mfu
     return f"MFU {share(mfu)}, reported and not optimised"
+
+
+def _weighted(plan: FleetPlan) -> Iterator[str]:
+    """Tell the goodput that the objective counts, where workloads differ in value."""
+    values = {result.id: result.value for result in plan.workloads}
+    weighted = plan.totals.weighted_goodput_rps if plan.totals else None
+    if weighted is None or set(values.values()) <= {1.0}:
+        return
+    each = ", ".join(f"{name} {value:g}" for name, value in values.items())
+    yield f"weighted by value ({each}): {rate(weighted)} compliant"
 
 
 def _accelerators(plan: FleetPlan) -> dict[str, int]:
@@ -175,8 +186,11 @@ def _promises(plan: FleetPlan) -> Iterator[RenderableType]:
     deadlines = _deadlines(plan)
     rows = []
     for result in plan.workloads:
-        for what, q in (("TTFT", result.ttft_s), ("TPOT", result.tpot_s)):
-            limit = deadlines.get((result.id, what.lower()))
+        measured = [("TTFT", result.ttft_s), ("TPOT", result.tpot_s)]
+        if result.max_itl_s is not None:
+            measured.append(("max ITL", result.max_itl_s))
+        for what, q in measured:
+            limit = deadlines.get((result.id, what.lower().replace(" ", "_")))
             values = (q.p50, q.p90, q.p95, q.p99, limit)
             rows.append((result.id, what, *map(seconds, values)))
     yield grid(("workload", "", ">p50", ">p90", ">p95", ">p99", ">deadline"), rows)
@@ -200,10 +214,20 @@ def _workload_row(result: WorkloadResult) -> tuple[str, ...]:
         result.id,
         rate(result.offered_rps),
         rate(result.goodput_rps),
-        interval(result.attainment),
+        _promised_attainment(result),
         share(result.promise),
         result.verdict,
     )
+
+
+def _promised_attainment(result: WorkloadResult) -> str:
+    """Write the attainment that the promise is about."""
+    if result.attainment_over_time is None:
+        return interval(result.attainment)
+    words = {"period": "over all periods", "worst_hour": "in the worst hour"}
+    where = words.get(result.attainment_over or "", "over time")
+    at_planned = interval(result.attainment)
+    return f"{interval(result.attainment_over_time)} {where}\n{at_planned} as planned for"
 
 
 def _deadlines(plan: FleetPlan) -> Mapping[tuple[str, str], float]:
@@ -211,7 +235,7 @@ def _deadlines(plan: FleetPlan) -> Mapping[tuple[str, str], float]:
     found = {}
     for workload in plan.scenario.document.get("workloads", ()):
         for what, text in workload.get("slo", {}).items():
-            if what in ("ttft", "tpot"):
+            if what in ("ttft", "tpot", "max_itl"):
                 found[workload["id"], what] = TIME.read(text)
     return found
 
@@ -227,10 +251,11 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
         yield heading("Attainment, and p99 of TTFT, if the same load came otherwise")
         names = [result.id for result in plan.workloads]
         yield grid(
-            ("arrivals", *(f">{name}" for name in names)),
+            ("arrivals", ">accelerators needed", *(f">{name}" for name in names)),
             [
                 (
                     p.arrivals,
+                    NONE if p.accelerators is None else str(p.accelerators),
                     *(
                         f"{interval(p.attainment[name])}, {seconds(p.ttft_p99_s.get(name))}"
                         for name in names

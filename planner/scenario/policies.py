@@ -54,6 +54,12 @@ class Policies(Spec):
     """Whether replicas keep the KV of prompts for later ones that begin alike; simulated for
     workloads with a ``prefix``."""
 
+    scheduling_policy: tuple[Literal["fcfs", "priority"], ...] = Field(
+        default=("fcfs", "priority"), min_length=1, max_length=2
+    )
+    """Whom replicas that workloads of different ``priority`` share admit first, and preempt
+    last: who came first, or the lower priority. Elsewhere the two are the same."""
+
     sharing: Literal["search", "shared", "segregated"] = "search"
     """Whether workloads of one model share replicas: let the planner choose, or fix it."""
 
@@ -72,9 +78,9 @@ class Policies(Spec):
     extrapolation: bool = True
     """Whether step times may be used outside the range that was measured; a plan says so."""
 
-    @field_validator("tp_degrees", "max_num_batched_tokens", "max_num_seqs")
+    @field_validator("tp_degrees", "max_num_batched_tokens", "max_num_seqs", "scheduling_policy")
     @classmethod
-    def _no_repeats(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+    def _no_repeats(cls, value: tuple[int | str, ...]) -> tuple[int | str, ...]:
         if len(set(value)) != len(value):
             raise ValueError(f"a value is listed twice in {list(value)}; keep one")
         return value

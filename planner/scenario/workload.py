@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from planner.ids import Slug
@@ -36,8 +38,16 @@ class Workload(Spec):
     whole."""
 
     slo: Slo
-    """Both deadlines, and the share of requests that must meet them."""
+    """Its deadlines, and the share of requests that must meet them all."""
 
     completion_window: Seconds | None = None
     """Work that may wait: within this time it must be done, by units that other workloads leave
     free; deadlines count from when the planner lets it go. Needs ``traffic``."""
+
+    value: Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)] = 1.0
+    """What a compliant request is worth, relative to those of other workloads: weighs goodput in
+    the goodput objectives. Every promise must be kept whatever the values."""
+
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    """Lower is served first, as in the engine, where workloads share replicas that schedule by
+    priority (``policies.scheduling_policy``)."""

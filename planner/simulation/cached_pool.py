@@ -1,4 +1,4 @@
-"""One pool whose replicas keep the KV of prefixes, served by the engine that knows blocks."""
+"""One pool whose replicas keep the KV of prefixes or schedule by priority: the engine can."""
 
 from __future__ import annotations
 
@@ -41,16 +41,19 @@ class Served(NamedTuple):
     finish_ps: NDArray[np.int64]
     cached_tokens: NDArray[np.int32]
     """Prompt tokens found when first admitted."""
+    longest_gap_ps: NDArray[np.int64]
+    """Longest time between two tokens; 0 for one-token outputs."""
 
 
 def serve_with_cache(
     law: Law,
     limits: Limits,
-    cache: PrefixCache,
+    cache: PrefixCache | None,
     traffic: Traffic,
     *,
     replicas: int,
     router: Router,
+    priority: tuple[int, ...] | None = None,
 ) -> Served:
     """Serve requests whose prompts may begin with what a replica still holds.
 
@@ -60,24 +63,28 @@ def serve_with_cache(
     Args:
         law: Time of a step.
         limits: Of each replica.
-        cache: How prefixes are kept.
+        cache: How prefixes are kept; None: they are not.
         traffic: With names of blocks of the cache's size, or tokens found by assumption.
         replicas: Number of replicas.
         router: How requests are shared out, if not by what replicas hold.
+        priority: Of each workload, lower first: the order in which replicas admit, and the
+            reverse of that in which they preempt; None: that of coming.
     """
     memory = limits.kv_blocks * limits.block_size
     kept_free = limits.watermark_blocks * limits.block_size
-    prefix = traffic.prefix
+    prefix = None if cache is None else traffic.prefix
+    block_tokens = limits.block_size if cache is None else cache.block_tokens
     engine = EngineOptions(
         limits.max_num_seqs,
         limits.max_num_batched_tokens,
-        block_size=cache.block_tokens,
-        usable_blocks=memory // cache.block_tokens,
+        block_size=block_tokens,
+        usable_blocks=memory // block_tokens,
         reserve_full_isl=limits.reserve_full_prompt,
-        watermark_blocks=-(-kept_free // cache.block_tokens),
+        watermark_blocks=-(-kept_free // block_tokens),
         prefix_caching=prefix is not None,
+        policy="fcfs" if priority is None else "priority",
     )
-    looks = prefix is not None and cache.affinity_slack is not None
+    slack = None if cache is None or prefix is None else cache.affinity_slack
     records = simulate_fleet(
         EngineTraffic(
             traffic.arrival_ps,
@@ -86,20 +93,25 @@ def serve_with_cache(
             prefix_start=None if prefix is None else prefix.start,
             prefix_name=None if prefix is None else prefix.name,
             prefix_count=None if prefix is None else prefix.count,
-            cached=traffic.cached,
+            cached=None if cache is None else traffic.cached,
+            priority=None if priority is None else np.array(priority, np.int32)[traffic.workload],
         ),
         Colocated(
             engine,
             step_law_of(law.tokens_ps.tobytes(), law[1:]),
             replicas,
-            RouterOptions("prefix_affinity", slack=cache.affinity_slack)
-            if looks
-            else RouterOptions(router),
+            RouterOptions(router)
+            if slack is None
+            else RouterOptions("prefix_affinity", slack=slack),
         ),
         max_steps=NO_LIMIT,
     )
     return Served(
-        records.first_scheduled, records.first_token, records.finish, records.cached_tokens
+        records.first_scheduled,
+        records.first_token,
+        records.finish,
+        records.cached_tokens,
+        records.max_token_gap,
     )
 
 

@@ -13,7 +13,7 @@ from planner.simulation.interval import Estimate, attainment_interval
 from planner.simulation.pool import PoolRun, PoolSetup, run_pool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -184,6 +184,14 @@ def sample_fleet(
     return FleetSample(tuple(pools), rows, users)
 
 
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return broken if any is, else undecided if any is, else kept."""
+    found = {*verdicts}
+    if "broken" in found:
+        return "broken"
+    return "undecided" if "undecided" in found else "kept"
+
+
 def verdict_of(interval: Estimate, promise: float) -> Verdict:
     """Judge one promise: kept if the low end reaches it, broken if the high end does not."""
     if interval.low >= promise:
@@ -198,13 +206,13 @@ class Judgement:
     sample: FleetSample
     intervals: tuple[Estimate, ...]
     verdicts: tuple[Verdict, ...]
+    over_time: tuple[Estimate | None, ...] = ()
+    """Attainment over time of each workload whose promise counts there; by workload, or empty."""
 
     @property
     def verdict(self) -> Verdict:
         """The fleet's: broken if any promise is, else undecided if any is, else kept."""
-        if "broken" in self.verdicts:
-            return "broken"
-        return "undecided" if "undecided" in self.verdicts else "kept"
+        return worst(self.verdicts)
 
 
 def judge_fleet(

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.kernels import simulate_pool
 from planner.simulation.cached_pool import serve_with_cache
-from planner.simulation.stages import Parts, parts_of
+from planner.simulation.stages import GapParts, Parts, parts_of
 from planner.simulation.users import serve_users
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class PoolSetup:
     """None: every prompt is computed whole."""
     path_ps: int = 0
     """From client to engine and back, without load: part of every TTFT, told as queueing."""
+    priority: tuple[int, ...] | None = None
+    """Of each workload, lower first, where priority decides the order; None: who comes first."""
 
     @property
     def simulated(self) -> int:
@@ -62,8 +64,13 @@ class Latencies:
     tpot_s: NDArray[np.float64]
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
+    max_itl_s: NDArray[np.float64] | None
+    """Longest time between two tokens; only where some workload has a deadline on it."""
     parts: Parts | None
-    """Where the time went, ps; None where prefixes were kept, as nobody keeps account there."""
+    """Where the time went, ps; None where prefixes were kept or priority decided, as nobody keeps
+    account there."""
+    gaps: GapParts | None
+    """What the longest times between tokens are made of, ps; None as the two before."""
     refused: NDArray[np.int64]
     """Counted requests that no replica could ever hold, by workload; shape ``(workloads,)``."""
 
@@ -80,7 +87,7 @@ class PoolRun:
     completed_rps: float
     """Requests that finish per second of the counted span, of all replicas of the pool."""
     busy_share: float | None
-    """None where prefixes were kept."""
+    """None where prefixes were kept or priority decided."""
     simulated: int
     """Requests, counted or not."""
     response_s: NDArray[np.float64] | None
@@ -127,25 +134,34 @@ class _Outcome:
     first_token_ps: NDArray[np.int64]
     finish_ps: NDArray[np.int64]
     cached_tokens: NDArray[np.int32] | None
+    longest_gap_ps: NDArray[np.int64] | None
+    """Longest time between two tokens, if asked for."""
     records: Records | None
-    """Of the kernel that knows no prefixes."""
+    """Of the kernel that knows no prefixes and no priorities."""
 
 
 def _serve(
-    setup: PoolSetup, draw: Draw, rate_rps: float, *, stages: bool
+    setup: PoolSetup, draw: Draw, rate_rps: float, *, stages: bool, gaps: bool
 ) -> tuple[Traffic, _Outcome]:
     """Simulate the replicas that stand for the pool, under their share of its load.
 
     Where users wait for their answers, or none can find anything, as if there were no cache.
     """
     if draw.closed:
-        traffic, records = serve_users(setup, draw, rate_rps, stages=stages)
+        traffic, records = serve_users(setup, draw, rate_rps, stages=stages, gaps=gaps)
         return traffic, _without_cache(records)
     replicas, cache = setup.simulated, setup.cache
     traffic = draw.at(rate_rps, block_tokens=None if cache is None else cache.block_tokens)
-    if cache is not None and (traffic.prefix is not None or traffic.cached is not None):
+    finds = cache is not None and (traffic.prefix is not None or traffic.cached is not None)
+    if finds or setup.priority is not None:
         served = serve_with_cache(
-            setup.law, setup.limits, cache, traffic, replicas=replicas, router=setup.router
+            setup.law,
+            setup.limits,
+            cache if finds else None,
+            traffic,
+            replicas=replicas,
+            router=setup.router,
+            priority=setup.priority,
         )
         return traffic, _Outcome(*served, None)
     records = simulate_pool(
@@ -157,13 +173,19 @@ def _serve(
         replicas=replicas,
         router=setup.router,
         stages=stages,
+        gaps=gaps,
     )
     return traffic, _without_cache(records)
 
 
 def _without_cache(records: Records) -> _Outcome:
     return _Outcome(
-        records.first_scheduled_ps, records.first_token_ps, records.finish_ps, None, records
+        records.first_scheduled_ps,
+        records.first_token_ps,
+        records.finish_ps,
+        None,
+        None if records.gaps is None else records.gaps.longest_ps(),
+        records,
     )
 
 
@@ -172,7 +194,9 @@ def run_pool(
 ) -> PoolRun:
     """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
     replicas = setup.simulated
-    traffic, outcome = _serve(setup, draw, rate_rps * replicas / setup.replicas, stages=keep)
+    gaps = deadlines.max_itl_ps is not None
+    share_rps = rate_rps * replicas / setup.replicas
+    traffic, outcome = _serve(setup, draw, share_rps, stages=keep, gaps=gaps)
     arrival = traffic.arrival_ps
     counted = counted_span(arrival, outcome.finish_ps)
     workload = traffic.workload[counted]
@@ -182,20 +206,25 @@ def run_pool(
     steps = traffic.output[counted].astype(np.int64) - 1
     done = finish >= 0
     lengths = traffic.prompt[counted], traffic.output[counted]
-    good = done & deadlines.met(workload, lengths, ttft, finish - first)
+    every = outcome.longest_gap_ps if gaps else None
+    longest = None if every is None else every[counted]
+    good = done & deadlines.met(workload, lengths, ttft, finish - first, longest)
     kept = None
     records = outcome.records
     if keep:
         tpot = (finish - first).astype(np.float64) * 1e-12 / np.maximum(steps, 1)
+        chosen = np.flatnonzero(done) + counted.start
         kept = Latencies(
             workload=workload[done],
             ttft_s=ttft[done].astype(np.float64) * 1e-12,
             tpot_s=tpot[done],
             prompt=lengths[0][done],
             output=lengths[1][done],
-            parts=None
-            if records is None
-            else parts_of(records, np.flatnonzero(done) + counted.start, setup.path_ps),
+            max_itl_s=None if longest is None else longest[done].astype(np.float64) * 1e-12,
+            parts=None if records is None else parts_of(records, chosen, setup.path_ps),
+            gaps=None
+            if records is None or records.gaps is None
+            else GapParts(*(column[chosen] for column in records.gaps)),
             refused=np.bincount(workload[~done], minlength=classes),
         )
     span_ps = max(int(outcome.finish_ps.max(initial=0)), 1)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from planner.kernels import Records
@@ -28,6 +29,26 @@ class Parts(NamedTuple):
     decode_batch: NDArray[np.int64]
     decode_interference: NDArray[np.int64]
     preemption_after: NDArray[np.int64]
+
+
+class GapParts(NamedTuple):
+    """The longest times between two tokens of requests, in any one unit; shape ``(n,)`` each."""
+
+    decode: NDArray[np.int64]
+    """Of a decode step."""
+    unstalled: NDArray[np.int64]
+    """Of a decode step, without what chunks of others added to it."""
+    stall: NDArray[np.int64]
+    """What chunks of others added to a decode step at most."""
+    solo: NDArray[np.int64]
+    """Of a decode step as if alone."""
+    preempted: NDArray[np.int64]
+    """From losing its blocks to the next token."""
+
+    @property
+    def longest(self) -> NDArray[np.int64]:
+        """The longest of all; 0 for one-token outputs."""
+        return np.maximum(self.decode, self.preempted)
 
 
 def parts_of(records: Records, chosen: NDArray[np.int64], path_ps: int = 0) -> Parts:

@@ -45,19 +45,31 @@ def stream_pool(
         setup: The pool; of a large one, ``setup.simulated`` replicas at the same load each.
         draws: Laws of lengths, and the seed.
         rates_rps: Load of each workload, requests per second.
-        deadlines: Of each workload; of TTFT and TPOT, no others.
+        deadlines: Of each workload, all of them.
         requests: How many, >= 1.
         replication: 0, 1, ...: independent of each other.
         chunk: Requests drawn at once. The marginals of gaps, workloads and lengths are
             stratified within each chunk and chunks are independent, so other chunks are other
             requests. Bursts, traces and sessions begin anew in each, so a chunk must be long
             against them.
+
+    Raises:
+        ValueError: The pool schedules by priority, which no stream does.
     """
+    if setup.priority is not None:
+        raise ValueError("streams are served first come, first served")
     rate = sum(rates_rps) * setup.simulated / setup.replicas
     stream = Stream(
         setup.law,
         setup.limits,
-        KernelDeadlines(deadlines.ttft_ps, deadlines.tpot_ps, deadlines.context_tokens),
+        KernelDeadlines(
+            deadlines.ttft_ps,
+            deadlines.tpot_ps,
+            deadlines.context_tokens,
+            deadlines.e2e_ps,
+            deadlines.max_itl_ps,
+            deadlines.by_prompt,
+        ),
         replicas=setup.simulated,
         router=setup.router,
     )

@@ -35,7 +35,7 @@ notice their waiting."""
 
 
 def serve_users(
-    setup: PoolSetup, draw: Draw, rate_rps: float, *, stages: bool
+    setup: PoolSetup, draw: Draw, rate_rps: float, *, stages: bool, gaps: bool = False
 ) -> tuple[Traffic, Records]:
     """Run a pool of ``setup.simulated`` replicas for users, and others, at a total load.
 
@@ -47,6 +47,7 @@ def serve_users(
         draw: Closed.
         rate_rps: Load of the replicas that are simulated, a user counting as its law says.
         stages: Record all stages.
+        gaps: Record the longest times between tokens.
 
     Returns:
         The requests that were sent, in order of sending, and their records.
@@ -80,6 +81,7 @@ def serve_users(
         replicas=setup.simulated,
         router=setup.router,
         stages=stages,
+        gaps=gaps,
     )
     order = np.argsort(sent_ps, kind="stable")
     order = order[np.searchsorted(sent_ps[order], 0) :]
@@ -149,8 +151,10 @@ def _chosen(records: Records, order: NDArray[np.int64]) -> Records:
     def rows(part: Any) -> Any:
         return part[order] if isinstance(part, np.ndarray) else part
 
-    stages = records.stages
+    stages, gaps = records.stages, records.gaps
     chosen = records._replace(**{name: rows(part) for name, part in records._asdict().items()})
     if stages is not None:
         chosen = chosen._replace(stages=type(stages)(*(rows(part) for part in stages)))
+    if gaps is not None:
+        chosen = chosen._replace(gaps=type(gaps)(*(rows(part) for part in gaps)))
     return chosen

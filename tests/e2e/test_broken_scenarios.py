@@ -163,6 +163,19 @@ ONE_CHANGE = {
         ("    arrivals: {poisson: 20 req/s}", "    arrivals:"),
         "6:5: workloads.0.arrivals: expected keys and values; got nothing",
     ),
+    "a longest gap below the mean of gaps": (
+        ("tpot: 30 ms", "tpot: 30 ms\n      max_itl: 20 ms"),
+        "13:7: workloads.0.slo.max_itl: 0.02 s is shorter than tpot (0.03 s), which is the mean of"
+        " the gaps whose longest this bounds; are they swapped?",
+    ),
+    "requests that are worth nothing": (
+        ("  - id: chat", "  - id: chat\n    value: 0"),
+        "5:5: workloads.0.value: must be at least 1e-09; got 0",
+    ),
+    "a policy twice": (
+        ("accelerators:", "policies: {scheduling_policy: [fcfs, fcfs]}\naccelerators:"),
+        "14:12: policies.scheduling_policy: a value is listed twice in ['fcfs', 'fcfs']; keep one",
+    ),
     "swapped deadlines": (
         ("500 ms", "5 ms"),
         "11:7: workloads.0.slo.ttft: 0.005 s is shorter than tpot (0.03 s); are they swapped?",

@@ -49,7 +49,7 @@ def tiny(seed: int) -> Instance:
         stock={g: 6 // len(g_ids) for g in g_ids},
         max_units={j_ids[0]: 2} if rng.random() < 0.3 else {},
         shed_limit={w_ids[0]: 0.25} if rng.random() < 0.3 else {},
-        value={w_ids[0]: 2.0} if rng.random() < 0.3 else {},
+        value={w: float(rng.choice([0.25, 1.0, 4.0])) for w in w_ids if rng.random() < 0.6},
         budget_usd_per_hour=number(6, 20) if rng.random() < 0.3 else None,
     )
 

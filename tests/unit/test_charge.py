@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.attribution.charge import OWN, REMOVABLE, charge_misses
-from planner.simulation.stages import Parts
+from planner.attribution.charge import OWN, REMOVABLE, GapDeadline, charge_misses
+from planner.simulation.stages import GapParts, Parts
 
 NAMES = Parts._fields
 
@@ -72,6 +72,33 @@ def test_a_deadline_of_the_whole_charges_what_would_mend_it():
     assert both == {"queue": 0.5, "decode_batch": 0.5}
     alone = charged(far, far, 99, prefill=50, queue=40, decode_solo=50, decode_batch=30)
     assert alone == {"prefill": 0.5, "decode_solo": 0.5}
+
+
+def torn(by: int, **given: int) -> dict[str, float]:
+    """Charges of a request with one long gap and all the time in the world for the rest."""
+    names = ("decode", "unstalled", "stall", "solo", "preempted")
+    gap = GapParts(*(np.array([given.get(name, 0)], np.int64) for name in names))
+    far = np.array([10**6])
+    found = charge_misses(
+        parts(decode_batch=40, decode_interference=200, decode_solo=50, preemption_after=30),
+        far,
+        far,
+        None,
+        GapDeadline(np.array([by]), gap),
+    )
+    return {name: pytest.approx(float(x[0])) for name, x in found.items() if abs(x[0]) > 1e-12}
+
+
+def test_a_long_gap_is_charged_to_what_tore_it():
+    """Steps of 8 alone and 12 in company; a chunk of another request made one of them 100."""
+    step = {"decode": 100, "unstalled": 12, "stall": 88, "solo": 8}
+    assert torn(50, **step) == {"decode_interference": 1.0}
+    assert torn(100, **step) == {}
+    assert torn(10, **step) == {"decode_interference": 0.5, "decode_batch": 0.5}
+    assert torn(7, **step) == {"decode_solo": 1.0}
+    lost = {"decode": 12, "unstalled": 12, "solo": 8, "preempted": 300}
+    assert torn(50, **lost) == {"preemption": 1.0}
+    assert torn(50, **step | {"preempted": 300}) == {"decode_interference": 0.5, "preemption": 0.5}
 
 
 times = st.lists(st.integers(-3, 60), min_size=9, max_size=9)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from planner.kernels import simulate_pool
 from planner.problem.deadlines import deadlines_of
 from planner.scenario.slo import PromptBucket, Slo
 from planner.simulation.draw import Draws
@@ -13,9 +14,9 @@ from tests.problems import affine_law, setup, trace
 MS = 10**9
 
 
-def met(slo, prompt, output, ttft_ms, decode_ms, context=10**6):
+def met(slo, prompt, output, ttft_ms, decode_ms, context=10**6, gap_ms=0):
     lengths = np.array([prompt], np.int32), np.array([output], np.int32)
-    times = (np.array([x * MS], np.int64) for x in (ttft_ms, decode_ms))
+    times = (np.array([x * MS], np.int64) for x in (ttft_ms, decode_ms, gap_ms))
     return bool(deadlines_of([slo], [context]).met(np.zeros(1, np.int32), lengths, *times)[0])
 
 
@@ -35,6 +36,41 @@ PLAIN = Slo(ttft=0.5, tpot=0.05)
 )
 def test_every_deadline_alone_decides(slo, prompt, output, ttft_ms, decode_ms, good):
     assert met(slo, prompt, output, ttft_ms, decode_ms) is good
+
+
+@pytest.mark.parametrize(("gap_ms", "good"), [(200, True), (201, False)])
+def test_one_gap_between_tokens_alone_decides(gap_ms, good):
+    bounded = PLAIN.model_copy(update={"max_itl": 0.2})
+    assert met(bounded, 100, 11, 500, 500, gap_ms=gap_ms) is good
+    assert met(PLAIN, 100, 11, 500, 500, gap_ms=gap_ms)
+
+
+def test_a_longest_gap_below_the_mean_of_gaps_is_a_mistake():
+    with pytest.raises(ValidationError, match="shorter than tpot"):
+        Slo(ttft=0.5, tpot=0.05, max_itl=0.04)
+
+
+def test_a_stream_of_decodes_breaks_only_the_gap_that_a_prefill_tears():
+    """One step of 10 ms a token; a prompt of 90 tokens joins and makes one step of 109 ms.
+
+    Two requests of 1 + 11 tokens, the second 55 ms after the first, which then has 5 tokens:
+    TTFT and TPOT (20 ms in the mean) are met by both, the gap of the first is 91 + 1 tokens long.
+    """
+    law = affine_law(9, 1000, 100)
+    pool = setup(law, 4)
+    one, two = (np.array(x, np.int32) for x in ([1, 90], [11, 11]))
+    arrival = np.array([0, 55 * MS], np.int64)
+    r = simulate_pool(pool.law, pool.limits, arrival, one, two, gaps=True)
+    # Tokens at 10, 20, ..., 60 ms; then one step of 9 + 90 + 1 ms; then steps of 11 ms.
+    assert r.gaps.longest_ps().tolist() == [100 * MS, 11 * MS]
+    assert r.gaps.stall_ps.tolist() == [90 * MS, 0]
+    assert r.gaps.unstalled_ps.tolist() == [11 * MS, 11 * MS]
+    assert r.gaps.solo_ps.tolist() == [10 * MS, 10 * MS]
+    times = (r.first_token_ps - arrival, r.finish_ps - r.first_token_ps, r.gaps.longest_ps())
+    for max_itl, good in ((0.1, [True, True]), (0.0999, [False, True])):
+        slo = Slo(ttft=0.5, tpot=0.03, max_itl=max_itl)
+        due = deadlines_of([slo], [10**6])
+        assert due.met(np.zeros(2, np.int32), (one, two), *times).tolist() == good
 
 
 def test_a_request_longer_than_the_context_is_a_miss():

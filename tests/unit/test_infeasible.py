@@ -20,7 +20,7 @@ DEMAND = SimpleNamespace(
     id="chat",
     model="m",
     precisions=("bf16",),
-    slo=Slo(ttft=0.5, tpot=0.03, attainment=0.95),
+    slo=Slo(ttft=0.5, tpot=0.03, max_itl=0.05, attainment=0.95),
     llm=SimpleNamespace(id="model-m", max_context=8_192),
 )
 PROBLEM = SimpleNamespace(demands=(DEMAND,))
@@ -65,8 +65,13 @@ def test_no_build():
     ]
 
 
-def reached(attainment, ttft, tpot):
-    return SimpleNamespace(attainment=attainment, ttft_at_promise_s=ttft, tpot_at_promise_s=tpot)
+def reached(attainment, ttft, tpot, max_itl=0.03):
+    return SimpleNamespace(
+        attainment=attainment,
+        ttft_at_promise_s=ttft,
+        tpot_at_promise_s=tpot,
+        max_itl_at_promise_s=max_itl,
+    )
 
 
 def test_deadlines_that_an_empty_replica_misses():
@@ -80,8 +85,12 @@ def test_deadlines_that_an_empty_replica_misses():
     assert slow(0.2, 0.4, 0.05) == [
         "chat: tpot: has 30 ms, needs 50 ms: a lone request's output token takes 50 ms on h100 tp2"
     ]
+    assert slow(0.2, 0.4, 0.02, 0.08) == [
+        "chat: max_itl: has 50 ms, needs 80 ms: a lone request's last output token takes 80 ms on"
+        " h100 tp2"
+    ]
     assert slow(0.93456, 0.4, 0.02) == [
-        "chat: ttft and tpot together: has a promise of 95 %, needs one of at most 93.45 %: an"
+        "chat: all deadlines together: has a promise of 95 %, needs one of at most 93.45 %: an"
         " empty replica on h100 tp2 attains no more"
     ]
 

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from planner.errors import InputError
-from planner.problem.periods import MONTH_DAYS, make_calendar
+from planner.problem.periods import MONTH_DAYS, Over, make_calendar
 from planner.scenario.traffic import Growth, MonthEnd, Profile, Series, Traffic
 from tests.shared import SHARED, needs_shared
 
@@ -13,9 +13,9 @@ FLAT = (1.0,) * 24
 OFFICE = (0.0,) * 8 + (3.0,) * 8 + (0.0,) * 8
 
 
-def calendar(tmp_path, *profiles, names=("chat",), rates=(10.0,), **fields):
+def calendar(tmp_path, *profiles, names=("chat",), rates=(10.0,), over=None, **fields):
     traffic = Traffic(profiles=profiles, **fields)
-    return make_calendar(traffic, names, rates, tmp_path)
+    return make_calendar(traffic, names, rates, tmp_path, over=over)
 
 
 def mean(found, w=0):
@@ -40,6 +40,32 @@ def test_what_is_planned_for(tmp_path, plan_for, level):
     profile = Profile(weekday=OFFICE, weekend=(0.0,) * 24)
     found = calendar(tmp_path, profile, plan_for=plan_for)
     assert found.target == pytest.approx((level,))
+
+
+@pytest.mark.parametrize(
+    ("what", "attainment", "level"),
+    [("worst_hour", 0.5, 3), ("period", 0.81, 3), ("period", 0.79, 2), ("period", 0.66, 1)],
+)
+def test_a_promise_over_the_hours_is_planned_for_its_share_of_requests(
+    tmp_path, what, attainment, level
+):
+    """Hours of 1, 2 and 3: 20 + 2 x 2 + 2 x 3 = 30 parts, of which 20 come at the lowest load."""
+    profile = Profile(weekday=(1.0,) * 20 + (2.0, 2.0, 3.0, 3.0))
+    mean = 30 / 24
+    other = Profile(workloads=("else",), weekday=OFFICE)
+    found = calendar(
+        tmp_path,
+        profile,
+        other,
+        names=("chat", "else"),
+        rates=(10.0, 1.0),
+        over={0: Over(what, attainment)},
+        plan_for="mean",
+    )
+    # 20 of 30 parts (67 %) come at 1, 24 (80 %) up to 2.
+    assert found.target == pytest.approx((level / mean, 1.0))
+    assert any("chat: its promise counts" in note for note in found.notes)
+    assert not any("else: its promise counts" in note for note in found.notes)
 
 
 def test_growth_and_peak_factor_multiply_what_is_planned_for(tmp_path):

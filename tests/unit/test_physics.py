@@ -34,10 +34,17 @@ def test_a_lone_request_takes_what_the_closed_form_says(law, budget):
     prompt[:3], output[:3] = (budget, 2 * budget, budget + 1), (1, 2, 3)
     ttft, tpot = empty_replica(build(law, budget), prompt, output)
     arrival = np.arange(200, dtype=np.int64) * 100 * 10**12
-    seen = simulate_pool(law_fields(law, budget), Limits(8, budget, 10**6), arrival, prompt, output)
+    limits = Limits(8, budget, 10**6)
+    seen = simulate_pool(law_fields(law, budget), limits, arrival, prompt, output, gaps=True)
     assert (seen.first_token_ps - arrival) * 1e-12 == pytest.approx(ttft, rel=1e-8)
     span = (seen.finish_ps - seen.first_token_ps) * 1e-12
     assert span == pytest.approx(tpot * (output - 1), rel=1e-7)
+    gap = seen.gaps.longest_ps() * 1e-12
+    for promise in (0.5, 1.0):
+        wide = (np.inf, np.inf, np.inf, float(np.quantile(gap, promise)) * (1 + 1e-7))
+        found = reachable(build(law, budget), prompt, output, wide, promise)
+        assert found.max_itl_at_promise_s == pytest.approx(np.quantile(gap, promise), rel=1e-7)
+        assert found.attainment == pytest.approx(promise, abs=0.01)
 
 
 def test_attainment_when_empty_is_joint():
@@ -45,6 +52,6 @@ def test_attainment_when_empty_is_joint():
     law = StepLaw((1, 8192), (1e-4, 0.8192), 1e-4, 0.0, 5e-6)
     prompt = np.array([100, 100, 5000, 5000], np.int32)
     output = np.array([2, 2, 2, 2], np.int32)
-    found = reachable(build(law, 8192), prompt, output, (1.0, 0.005, np.inf), 0.95)
+    found = reachable(build(law, 8192), prompt, output, (1.0, 0.005, np.inf, np.inf), 0.95)
     assert found.attainment == 0.5
     assert found.ttft_at_promise_s == pytest.approx(0.5)

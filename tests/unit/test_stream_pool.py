@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.kernels import Deadlines, Limits, simulate_pool
-from planner.kernels.plain_stream import PlainStream
+from planner.kernels import Deadlines, Limits, Stream, simulate_pool
 from planner.problem.arrivals import RenewalArrivals
+from planner.problem.deadlines import deadlines_of
+from planner.scenario.slo import PromptBucket, Slo
 from planner.simulation.draw import HORIZON_S, Draws
 from planner.simulation.stream import LONGEST_GAP, chunks, size_at, stream_pool
 from tests.problems import affine_law, setup, spread, study
@@ -72,6 +73,39 @@ def test_a_stream_of_bursts_counts_what_one_run_over_the_same_requests_does():
     assert found.classes[0].compliant < even.classes[0].compliant
 
 
+def test_a_stream_judges_every_deadline_that_there_is():
+    slos = [
+        Slo(
+            ttft=0.06,
+            tpot=0.009,
+            ttft_by_prompt=(PromptBucket(up_to=100, ttft=0.02), PromptBucket(up_to=300, ttft=0.04)),
+        ),
+        Slo(ttft=0.06, tpot=0.009, e2e=0.5),
+        Slo(ttft=0.06, tpot=0.009, max_itl=0.012),
+        Slo(ttft=0.06, tpot=0.009),
+    ]
+    base = study(
+        *[spread(300, 40, 1.0)] * 4, ttft_ms=(60,) * 4, tpot_ms=(9,) * 4, promise=(0.9,) * 4
+    )
+    due = deadlines_of(slos, [10**6] * 4)
+    pool, rates = setup(LAW, 64, blocks=900), (8.0,) * 4
+    found = stream_pool(pool, base.draws, rates, due, requests=6_000, chunk=6_000)
+    traffic = next(chunks(base.draws, rates, 6_000, 0, 6_000)).at(32.0)
+    r = simulate_pool(
+        pool.law, pool.limits, traffic.arrival_ps, traffic.prompt, traffic.output, gaps=True
+    )
+    ttft, decode = r.first_token_ps - traffic.arrival_ps, r.finish_ps - r.first_token_ps
+    lengths = traffic.prompt, traffic.output
+    good = due.met(traffic.workload, lengths, ttft, decode, r.gaps.longest_ps())
+    good &= r.finish_ps >= 0
+    counts = [summary.compliant for summary in found.classes]
+    assert counts == [(good & (traffic.workload == k)).sum() for k in range(4)]
+    shares = [summary.compliant / summary.offered for summary in found.classes]
+    assert max(shares[:3]) < shares[3] - 0.02  # each further deadline costs something
+    assert found.classes[0].outcomes["late_other"] == 0
+    assert min(found.classes[k].outcomes["late_other"] for k in (1, 2)) > 0
+
+
 def test_chunks_are_independent_and_their_marginals_exact():
     lone = study(spread(300, 40, 1.0), ttft_ms=(1,), tpot_ms=(1,), promise=(0.9,))
     one, two, three = chunks(lone.draws, (2.0,), 2_500, 0, 1_000)
@@ -99,13 +133,14 @@ def test_a_plain_stream_keeps_room_for_those_in_the_system_only():
     """One seat, never two at a time: 9,000 requests in the place of one."""
     n = 9_000
     ones = np.ones(n, np.int32)
-    deadlines = Deadlines(*(np.array([1]) for _ in range(3)))
-    stream = PlainStream(LAW, Limits(1, 512, 9), deadlines, 1, 0)
+    deadlines = Deadlines(*(np.array([1]) for _ in range(5)))
+    stream = Stream(LAW, Limits(1, 512, 9), deadlines, native=False)
     stream.push(10**12 * np.arange(n), ones, ones, 0 * ones)
-    pool = stream._pool
-    assert len(stream._kind) <= 2
-    assert all(len(column) <= 2 for column in (*stream._traffic, *stream._columns))
+    plain = stream._stream
+    pool = plain._pool
+    assert len(plain._kind) <= 2
+    assert all(len(column) <= 2 for column in (*plain._traffic, *plain._columns, *plain._gaps))
     assert len(pool._inboxes[0]) < 5_000
     assert not pool.done
     stream.drain()
-    assert stream.tallies().summary().classes[0].completed == n
+    assert stream.summary().classes[0].completed == n

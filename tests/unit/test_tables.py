@@ -68,7 +68,12 @@ def test_no_line_is_wider_than_the_page():
 
 def test_other_arrivals_and_other_times_are_told_with_their_numbers():
     level = {"value": 0.8, "low": 0.79, "high": 0.81}
-    bursty = {"arrivals": "gamma, CV 3", "attainment": {"chat": level}, "ttft_p99_s": {"chat": 1.5}}
+    bursty = {
+        "arrivals": "gamma, CV 3",
+        "attainment": {"chat": level},
+        "ttft_p99_s": {"chat": 1.5},
+        "accelerators": 6,
+    }
     evidence = plan().evidence.model_dump() | {"arrival_sweep": [bursty]}
     night = {
         "id": "weekday 03:00",
@@ -86,9 +91,19 @@ def test_other_arrivals_and_other_times_are_told_with_their_numbers():
     }
     quiet = {"id": "weekend", "share": 0.75, "workloads": []}
     shown = words(text(plan_table(plan(evidence=evidence, periods=[night, quiet]))))
-    assert "gamma, CV 3 80.0 % (79.0–81.0), 1.50 s" in shown
+    assert "gamma, CV 3 6 80.0 % (79.0–81.0), 1.50 s" in shown
     assert "weekday 03:00 25.0 % 4.00 req/s: 80.0 % (79.0–81.0) broken" in shown
     assert "weekend 75.0 % no load" in shown
+
+
+def test_a_promise_over_time_is_shown_beside_the_load_planned_for():
+    level = {"value": 0.92, "low": 0.91, "high": 0.93}
+    over = workload(attainment_over="period", attainment_over_time=level)
+    gaps = {"p50": 0.02, "p90": 0.03, "p95": 0.05, "p99": 0.21}
+    shown = words(text(plan_table(plan(workloads=[over | {"max_itl_s": gaps, "value": 4.0}]))))
+    assert "92.0 % (91.0–93.0) over all periods" in shown
+    assert "as planned for" in shown
+    assert "max ITL 20.0 ms 30.0 ms 50.0 ms 210 ms" in shown
 
 
 def test_an_unproven_or_unverified_plan_says_so():
