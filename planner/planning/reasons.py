@@ -206,7 +206,9 @@ def if_arrivals_were_burstier(problem: Problem, swept: Sequence[Arrived]) -> tup
         Decision(
             question=f"what if gaps between arrivals had a CV of {bursty.cv:g} instead of"
             f" {even.cv:g}",
-            answer=f"{needs[1]} accelerators instead of {needs[0]}",
+            answer=f"the same number of accelerators, {needs[0]}"
+            if even.accelerators == bursty.accelerators is not None
+            else f"{needs[1]} accelerators instead of {needs[0]}",
             because="at the same mean rate, with this fleet, " + "; ".join(words),
             numbers=numbers,
         ),
@@ -261,14 +263,15 @@ def _why(problem: Problem, frontier: Frontier, cost: float) -> str:
     served = sum(template.mix_rps)
     units = -(-served // frontier.capacity_rps.value)
     price = units * template.build.usd_per_hour
+    needed = f"{units:.0f} unit" if units == 1 else f"{units:.0f} units"
     if len(template.serves) < len(problem.demands):
         return (
-            f"serves {template.label} with {units:.0f} units for {price:.2f} USD/h; the program"
+            f"serves {template.label} with {needed} for {price:.2f} USD/h; the program"
             " found a cheaper way"
         )
     if price > cost * 1.0005:
-        return f"needs {units:.0f} units, {price:.2f} USD/h: {price / cost - 1:.0%} dearer"
-    return f"needs {units:.0f} units, {price:.2f} USD/h: no better than the plan"
+        return f"needs {needed}, {price:.2f} USD/h: {price / cost - 1:.0%} dearer"
+    return f"needs {needed}, {price:.2f} USD/h: no better than the plan"
 
 
 def limit_uses(problem: Problem, refined: Refined, fleet: Fleet) -> tuple[LimitUse, ...]:
