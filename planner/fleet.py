@@ -221,7 +221,7 @@ class WorkloadResult(Spec):
     max_itl_s: Quantiles | None = None
     """Longest time between two tokens of a request; where that has a deadline."""
     misses: Misses | None
-    """None where a pool keeps prefixes: nobody keeps account of its parts of time yet."""
+    """None where nothing was simulated."""
     routing: tuple[RoutingShare, ...]
     users: WaitingUsers | None = None
     """Where the workload is that of users who wait; routing shares are then of users."""

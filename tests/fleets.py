@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from planner.kernels.engine import FleetRecords, Traffic, plain, simulate_fleet
+from planner.kernels.engine import (
+    FleetGaps,
+    FleetRecords,
+    FleetStages,
+    Traffic,
+    plain,
+    simulate_fleet,
+)
 from planner.kernels.engine.records import NEVER
 from planner.kernels.stepwise import (
     Colocated,
@@ -20,6 +27,9 @@ from planner.kernels.stepwise import (
     StepLimitError,
     affine,
 )
+
+ACCOUNTS = (FleetStages, FleetGaps)
+Tables = FleetRecords | FleetStages | FleetGaps
 
 
 class Case(NamedTuple):
@@ -189,11 +199,13 @@ def random_prefixes(draw: Draw, n: int) -> tuple[np.ndarray | None, np.ndarray |
     return np.array(start, np.int64), np.array(all_names, np.int32)
 
 
-def differences(one: FleetRecords, other: FleetRecords) -> list[str]:
+def differences(one: Tables, other: Tables) -> list[str]:
     """Fields in which two results differ; a few words on each."""
     found = []
     for name, left, right in zip(one._fields, one, other, strict=True):
-        if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        if isinstance(left, ACCOUNTS) and isinstance(right, ACCOUNTS):
+            found += [f"{name}.{line}" for line in differences(left, right)]
+        elif isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
             if left.dtype != right.dtype or left.shape != right.shape:
                 found.append(f"{name}: {left.dtype} {left.shape}, {right.dtype} {right.shape}")
             elif (where := np.flatnonzero(left != right)).size:
@@ -207,18 +219,21 @@ def differences(one: FleetRecords, other: FleetRecords) -> list[str]:
 
 
 def compare(seed: int) -> list[str]:
-    """Serve a random case by both simulators, in three ways; one line per difference."""
+    """Serve a random case by both simulators, in four ways; one line per difference."""
     traffic, setup = random_case(seed)
     options: dict[str, Any] = {"token_times": True, "max_steps": 100_000}
     try:
-        stepwise = plain.run(traffic, setup, keep_steps=True, **options)
+        stepwise = plain.run(traffic, setup, keep_steps=True, stages=True, **options)
     except StepLimitError:
         try:
             simulate_fleet(traffic, setup, **options)
         except StepLimitError:
             return []
         return [f"seed {seed}: only the step-wise engine takes too many steps"]
-    found = differences(stepwise, simulate_fleet(traffic, setup, keep_steps=True, **options))
+    accounted = simulate_fleet(traffic, setup, stages=True, **options)
+    found = differences(stepwise._replace(steps=None), accounted)
+    stepwise = stepwise._replace(stages=None, gaps=None)
+    found += differences(stepwise, simulate_fleet(traffic, setup, keep_steps=True, **options))
     fast = simulate_fleet(traffic, setup, **options)
     found += differences(stepwise._replace(steps=None), fast)
     found += differences(fast._replace(token_times=None), simulate_fleet(traffic, setup))

@@ -190,22 +190,12 @@ def plan_document(
             proof_covers=_proof_covers(problem, refined),
             notes=(
                 *_notes(answer, refined, shown, tried.demand),
-                *_without_causes(shown.fleet.pools),
                 *_of_users(workloads),
                 *_of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
                 *traffic_notes(problem),
             ),
         ),
-    )
-
-
-def _without_causes(plan_pools: Sequence[PoolChoice]) -> tuple[str, ...]:
-    if all(p.template.build.priority is None for p in plan_pools):
-        return ()
-    return (
-        "misses in pools under priority scheduling are not charged to causes, and their busy share"
-        " is not told: nobody keeps account of time there",
     )
 
 
@@ -361,17 +351,12 @@ def _pool(
         kv_tokens=build.kv_tokens,
         offered_rps=sum(pool.load_rps),
         capacity_rps=interval(refined.frontiers[pool.template.id].capacity_rps),
-        busy_share=_mean([run.busy_share for run in runs]),
+        busy_share=sum(run.busy_share for run in runs) / len(runs),
         mfu=flops[0] / flops[1] if flops else None,
         curve=curve_note(build, longest),
         prefix_hits=hits_of(answer.problem, runs, pool.template.serves) if cache else (),
         prefix_block_tokens=cache.block_tokens if cache else None,
     )
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def _supply(problem: Problem, fleet: Fleet) -> tuple[SupplyLine, ...]:

@@ -138,7 +138,7 @@ def whole_verdict(whole: Whole, verdicts: Sequence[Verdict], estimate: Estimate)
     return "undecided" if found == "kept" else found
 
 
-def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses | None:
+def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses:
     """Return the misses of the requests of a workload up to a prompt length, by cause.
 
     Args:
@@ -151,9 +151,9 @@ def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses
     return _misses(answer.study, kept, w, at_tokens)
 
 
-def _added(misses: Sequence[Misses | None], shares: Sequence[float]) -> Misses | None:
+def _added(misses: Sequence[Misses], shares: Sequence[float]) -> Misses:
     """Add up the misses of parts of a workload by their shares of its requests."""
-    if len(misses) == 1 or None in misses:
+    if len(misses) == 1:
         return misses[0]
     return Misses(
         **{
@@ -186,12 +186,11 @@ def _misses(
     kept: list[tuple[tuple[float, ...], Latencies]],
     w: int,
     up_to: int | None = None,
-) -> Misses | None:
+) -> Misses:
     """Return the missed deadlines of a workload by cause, as shares of its offered requests.
 
     A request that no replica can hold, or longer than the model's context, has failed. With
-    ``up_to``, only requests with prompts up to that length count that some replica can hold. None
-    where nobody kept account of where time went.
+    ``up_to``, only requests with prompts up to that length count that some replica can hold.
     """
     due = study.deadlines
     shares = dict.fromkeys(Misses.model_fields, 0.0)
@@ -204,8 +203,7 @@ def _misses(
         offered = int(served.sum()) + refused
         if load[w] == 0 or offered == 0:
             continue
-        if part.parts is None:
-            return None
+        assert part.parts is not None  # asked for
         length = part.prompt.astype(np.int64) + part.output
         fits = np.flatnonzero(served & (length <= due.context_tokens[w]))
         charged = charge_misses(

@@ -133,7 +133,14 @@ def sweep_arrivals(
         )
         draws = Draws(study.draws.laws, study.draws.seed, laws, prefixes)
         other = replace(study, draws=draws)
-        sample = sample_fleet(other, fleet.for_simulation(router), size, stream=SWEEPING, keep=True)
+        sample = sample_fleet(
+            other,
+            fleet.for_simulation(router),
+            size,
+            stream=SWEEPING,
+            keep=True,
+            parts=False,
+        )
         kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
         ttft = np.concatenate([part.ttft_s for part in kept])
         who = np.concatenate([part.workload for part in kept])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.kernels import Law, Limits, Router
+    from planner.kernels.engine import FleetGaps, FleetStages
     from planner.simulation.draw import Traffic
 
 NO_LIMIT = 2**62
@@ -33,6 +34,17 @@ class PrefixCache:
     requests than this above the fewest on any; None: the pool's router does not look."""
 
 
+class Replicas(NamedTuple):
+    """How many replicas there are, and whom they serve when."""
+
+    number: int
+    router: Router = "round_robin"
+    """How requests are shared out, if not by what replicas hold."""
+    priority: tuple[int, ...] | None = None
+    """Of each workload, lower first: the order in which replicas admit, and the reverse of that
+    in which they preempt; None: that of coming."""
+
+
 class Served(NamedTuple):
     """Arrays of shape ``(n,)``; ps, -1 where rejected."""
 
@@ -43,6 +55,12 @@ class Served(NamedTuple):
     """Prompt tokens found when first admitted."""
     longest_gap_ps: NDArray[np.int64]
     """Longest time between two tokens; 0 for one-token outputs."""
+    busy_ps: int
+    """Time in steps, summed over the replicas."""
+    stages: FleetStages | None
+    """If asked for."""
+    gaps: FleetGaps | None
+    """With them."""
 
 
 def serve_with_cache(
@@ -50,10 +68,9 @@ def serve_with_cache(
     limits: Limits,
     cache: PrefixCache | None,
     traffic: Traffic,
+    replicas: Replicas,
     *,
-    replicas: int,
-    router: Router,
-    priority: tuple[int, ...] | None = None,
+    stages: bool = False,
 ) -> Served:
     """Serve requests whose prompts may begin with what a replica still holds.
 
@@ -65,11 +82,10 @@ def serve_with_cache(
         limits: Of each replica.
         cache: How prefixes are kept; None: they are not.
         traffic: With names of blocks of the cache's size, or tokens found by assumption.
-        replicas: Number of replicas.
-        router: How requests are shared out, if not by what replicas hold.
-        priority: Of each workload, lower first: the order in which replicas admit, and the
-            reverse of that in which they preempt; None: that of coming.
+        replicas: How many, and how requests come to them.
+        stages: Keep accounts of where the time of each request goes; several times slower.
     """
+    count, router, priority = replicas
     memory = limits.kv_blocks * limits.block_size
     kept_free = limits.watermark_blocks * limits.block_size
     prefix = None if cache is None else traffic.prefix
@@ -99,20 +115,40 @@ def serve_with_cache(
         Colocated(
             engine,
             step_law_of(law.tokens_ps.tobytes(), law[1:]),
-            replicas,
+            count,
             RouterOptions(router)
             if slack is None
             else RouterOptions("prefix_affinity", slack=slack),
         ),
+        stages=stages,
         max_steps=NO_LIMIT,
     )
+    done = records.finish >= 0
+    stays = [done & (records.replica == index) for index in range(count)]
     return Served(
         records.first_scheduled,
         records.first_token,
         records.finish,
         records.cached_tokens,
         records.max_token_gap,
+        sum(time_with_someone(traffic.arrival_ps[own], records.finish[own]) for own in stays),
+        records.stages,
+        records.gaps,
     )
+
+
+def time_with_someone(arrival: NDArray[np.int64], finish: NDArray[np.int64]) -> int:
+    """Return how long a replica had a request: an engine rests only when nobody is there.
+
+    Args:
+        arrival: Of its requests, ascending; shape ``(n,)``.
+        finish: Their last tokens, same unit; shape ``(n,)``.
+    """
+    if arrival.size == 0:
+        return 0
+    until = np.maximum.accumulate(finish)
+    since = np.maximum(arrival[1:], until[:-1])
+    return int(finish[0] - arrival[0] + np.maximum(until[1:] - since, 0).sum())
 
 
 @lru_cache(maxsize=64)

@@ -142,6 +142,7 @@ def sample_fleet(
     stream: int,
     multiple: float = 1.0,
     keep: bool = False,
+    parts: bool = True,
 ) -> FleetSample:
     """Simulate a fleet several times.
 
@@ -152,6 +153,7 @@ def sample_fleet(
         stream: Purpose of the random draws.
         multiple: All loads are multiplied by this.
         keep: Keep the latencies of every request.
+        parts: With them where the time went.
     """
     total = sum(sum(pool.load_rps) for pool in pools)
     sizes = [
@@ -166,7 +168,8 @@ def sample_fleet(
     def one(job: tuple[int, int]) -> PoolRun:
         p, r = job
         rate = sum(pools[p].load_rps) * multiple
-        return run_pool(pools[p].setup, draws[p][r], rate, study.deadlines, keep=keep)
+        setup, draw = pools[p].setup, draws[p][r]
+        return run_pool(setup, draw, rate, study.deadlines, keep=keep, parts=parts)
 
     jobs = [(p, r) for p in range(len(pools)) for r in range(size.replications)]
     with ThreadPoolExecutor(THREADS) as threads:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.kernels import simulate_pool
-from planner.simulation.cached_pool import serve_with_cache
-from planner.simulation.stages import GapParts, Parts, parts_of
+from planner.simulation.cached_pool import Replicas, serve_with_cache
+from planner.simulation.stages import GapParts, Parts, parts_of, parts_of_replicas
 from planner.simulation.users import serve_users
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.kernels import Law, Limits, Records, Router
+    from planner.kernels.engine import FleetGaps, FleetStages
     from planner.problem.deadlines import Deadlines
     from planner.simulation.cached_pool import PrefixCache
     from planner.simulation.draw import Draw, Traffic
@@ -67,10 +68,9 @@ class Latencies:
     max_itl_s: NDArray[np.float64] | None
     """Longest time between two tokens; only where some workload has a deadline on it."""
     parts: Parts | None
-    """Where the time went, ps; None where prefixes were kept or priority decided, as nobody keeps
-    account there."""
+    """Where the time went, ps, if asked for."""
     gaps: GapParts | None
-    """What the longest times between tokens are made of, ps; None as the two before."""
+    """What the longest times between tokens are made of, ps; as the two before."""
     refused: NDArray[np.int64]
     """Counted requests that no replica could ever hold, by workload; shape ``(workloads,)``."""
 
@@ -86,8 +86,7 @@ class PoolRun:
     load / capacity - 1 in overload."""
     completed_rps: float
     """Requests that finish per second of the counted span, of all replicas of the pool."""
-    busy_share: float | None
-    """None where prefixes were kept or priority decided."""
+    busy_share: float
     simulated: int
     """Requests, counted or not."""
     response_s: NDArray[np.float64] | None
@@ -136,8 +135,29 @@ class _Outcome:
     cached_tokens: NDArray[np.int32] | None
     longest_gap_ps: NDArray[np.int64] | None
     """Longest time between two tokens, if asked for."""
+    busy_ps: int
+    """Summed over the simulated replicas."""
+    stages: FleetStages | None
+    """Of the engine that keeps prefixes and knows priorities, if asked for."""
+    replica_gaps: FleetGaps | None
+    """With them."""
     records: Records | None
     """Of the kernel that knows no prefixes and no priorities."""
+
+    def parts(
+        self, arrival_ps: NDArray[np.int64], chosen: NDArray[np.int64], path_ps: int
+    ) -> Parts:
+        """Return where the time of chosen, finished requests went; it must have been asked for."""
+        if self.records is not None:
+            return parts_of(self.records, chosen, path_ps)
+        assert self.stages is not None
+        ttft_ps = (self.first_token_ps - arrival_ps)[chosen]
+        return parts_of_replicas(self.stages, ttft_ps, chosen, path_ps)
+
+    def gaps(self, chosen: NDArray[np.int64]) -> GapParts | None:
+        """Return what the longest times between tokens are made of; None if not asked for."""
+        told = self.replica_gaps if self.records is None else self.records.gaps
+        return None if told is None else GapParts(*(column[chosen] for column in told))
 
 
 def _serve(
@@ -159,9 +179,8 @@ def _serve(
             setup.limits,
             cache if finds else None,
             traffic,
-            replicas=replicas,
-            router=setup.router,
-            priority=setup.priority,
+            Replicas(replicas, setup.router, setup.priority),
+            stages=stages,
         )
         return traffic, _Outcome(*served, None)
     records = simulate_pool(
@@ -185,18 +204,36 @@ def _without_cache(records: Records) -> _Outcome:
         records.finish_ps,
         None,
         None if records.gaps is None else records.gaps.longest_ps(),
+        records.busy_ps,
+        None,
+        None,
         records,
     )
 
 
 def run_pool(
-    setup: PoolSetup, draw: Draw, rate_rps: float, deadlines: Deadlines, *, keep: bool = False
+    setup: PoolSetup,
+    draw: Draw,
+    rate_rps: float,
+    deadlines: Deadlines,
+    *,
+    keep: bool = False,
+    parts: bool = True,
 ) -> PoolRun:
-    """Simulate a pool under a total load in requests per second; ``keep`` its latencies."""
+    """Simulate a pool under a total load in requests per second.
+
+    Args:
+        setup: The pool.
+        draw: Its requests.
+        rate_rps: Their rate, all workloads together.
+        deadlines: Of each workload.
+        keep: Keep the latencies of every request.
+        parts: With them where the time went, which makes prefix caches several times slower.
+    """
     replicas = setup.simulated
     gaps = deadlines.max_itl_ps is not None
     share_rps = rate_rps * replicas / setup.replicas
-    traffic, outcome = _serve(setup, draw, share_rps, stages=keep, gaps=gaps)
+    traffic, outcome = _serve(setup, draw, share_rps, stages=keep and parts, gaps=gaps)
     arrival = traffic.arrival_ps
     counted = counted_span(arrival, outcome.finish_ps)
     workload = traffic.workload[counted]
@@ -210,7 +247,6 @@ def run_pool(
     longest = None if every is None else every[counted]
     good = done & deadlines.met(workload, lengths, ttft, finish - first, longest)
     kept = None
-    records = outcome.records
     if keep:
         tpot = (finish - first).astype(np.float64) * 1e-12 / np.maximum(steps, 1)
         chosen = np.flatnonzero(done) + counted.start
@@ -221,10 +257,8 @@ def run_pool(
             prompt=lengths[0][done],
             output=lengths[1][done],
             max_itl_s=None if longest is None else longest[done].astype(np.float64) * 1e-12,
-            parts=None if records is None else parts_of(records, chosen, setup.path_ps),
-            gaps=None
-            if records is None or records.gaps is None
-            else GapParts(*(column[chosen] for column in records.gaps)),
+            parts=outcome.parts(arrival, chosen, setup.path_ps) if parts else None,
+            gaps=outcome.gaps(chosen) if parts and gaps else None,
             refused=np.bincount(workload[~done], minlength=classes),
         )
     span_ps = max(int(outcome.finish_ps.max(initial=0)), 1)
@@ -235,7 +269,7 @@ def run_pool(
         backlog_growth=backlog_growth(arrival, outcome.first_scheduled_ps),
         completed_rps=_completed_rps(arrival[counted], outcome.finish_ps)
         * (setup.replicas / replicas),
-        busy_share=None if records is None else records.busy_ps / span_ps / replicas,
+        busy_share=outcome.busy_ps / span_ps / replicas,
         simulated=arrival.size,
         response_s=_responses(workload, finish - arrival[counted], done, classes)
         if draw.closed

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from planner.kernels.engine import FleetStages
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -72,4 +74,32 @@ def parts_of(records: Records, chosen: NDArray[np.int64], path_ps: int = 0) -> P
         decode_batch=stages.decode_batch_ps[chosen],
         decode_interference=records.decode_stall_ps[chosen],
         preemption_after=records.preempted_ps[chosen] - early,
+    )
+
+
+def parts_of_replicas(
+    stages: FleetStages, ttft_ps: NDArray[np.int64], chosen: NDArray[np.int64], path_ps: int = 0
+) -> Parts:
+    """Return the parts of chosen requests as the engine that knows blocks accounts for them.
+
+    What of the time to the first token is neither waiting nor prefill went to preemption.
+
+    Args:
+        stages: Of colocated replicas, ps.
+        ttft_ps: From the engine to the first token of each chosen request; shape ``(m,)``.
+        chosen: Indices of finished requests, shape ``(m,)``.
+        path_ps: The way to the engine and back, which counts as queueing.
+    """
+    of = FleetStages(*(column[chosen] for column in stages))
+    early = ttft_ps - of.queue - of.kv_block_wait - of.prefill - of.prefill_sharing
+    return Parts(
+        queue=of.queue + path_ps,
+        kv_block_wait=of.kv_block_wait,
+        prefill=of.prefill,
+        prefill_interference=of.prefill_sharing,
+        preemption_before=early,
+        decode_solo=of.decode_solo,
+        decode_batch=of.decode_batch,
+        decode_interference=of.decode_interference,
+        preemption_after=of.preemption - early,
     )

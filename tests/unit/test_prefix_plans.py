@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from planner.attribution.charge import GapDeadline, charge_misses
 from planner.kernels.engine import Traffic, compiled, simulate_fleet
 from planner.kernels.stepwise import Colocated, EngineOptions, affine
 from planner.measurements.request_trace import PrefixBlocks
@@ -14,9 +15,10 @@ from planner.measurements.requests import read_requests
 from planner.problem.arrivals import ReplayArrivals, SessionArrivals
 from planner.problem.lengths import SessionLengths
 from planner.problem.prefixes import ConstantHits, HistoryPrefixes, SharedPrefixes
+from planner.simulation import cached_pool
 from planner.simulation import pool as pool_module
 from planner.simulation.arrivals import make_stream
-from planner.simulation.cached_pool import PrefixCache, serve_with_cache
+from planner.simulation.cached_pool import PrefixCache, Replicas, serve_with_cache
 from planner.simulation.draw import Draws
 from planner.simulation.pool import PoolRun, PoolSetup, run_pool
 from planner.simulation.prefixes import (
@@ -27,6 +29,7 @@ from planner.simulation.prefixes import (
     of_shared,
     of_trace,
 )
+from planner.simulation.stages import parts_of, parts_of_replicas
 from tests.problems import affine_law, fixed, setup, spread, study
 from tests.shared import SHARED, needs_shared
 
@@ -275,14 +278,106 @@ def test_names_that_nobody_shares_change_no_bit_either():
     pool = setup(LAW, 64, blocks=4_000)
     traffic = draw.at(6.0)
     none = replace(traffic, cached=np.zeros(traffic.prompt.size, np.int32))
-    served = serve_with_cache(
-        pool.law, pool.limits, PrefixCache(16), none, replicas=1, router="round_robin"
-    )
+    served = serve_with_cache(pool.law, pool.limits, PrefixCache(16), none, Replicas(1))
     plainly = pool_module.simulate_pool(
         pool.law, pool.limits, traffic.arrival_ps, traffic.prompt, traffic.output
     )
     assert np.array_equal(served.first_token_ps, plainly.first_token_ps)
     assert np.array_equal(served.finish_ps, plainly.finish_ps)
+
+
+@pytest.mark.parametrize("blocks", [4_000, 260])
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_where_nothing_is_found_time_goes_where_it_goes_without_a_cache(blocks, replicas):
+    """All parts but the wait for blocks: of those who stand behind the head it is charged too.
+
+    260 blocks hold 2.6 requests of the mean length: many wait for blocks, and some lose theirs.
+    """
+    draw = Draws((LONG,), 1, None, (ConstantHits(0.0),)).get((1.0,), 2_000, 0, 0)
+    pool = setup(LAW, 64, blocks=blocks, replicas=replicas)
+    traffic = draw.at(1.5 * replicas)
+    none = replace(traffic, cached=np.zeros(traffic.prompt.size, np.int32))
+    kept = serve_with_cache(
+        *(pool.law, pool.limits, PrefixCache(16), none, Replicas(replicas)), stages=True
+    )
+    plainly = pool_module.simulate_pool(
+        *(pool.law, pool.limits, traffic.arrival_ps, traffic.prompt, traffic.output),
+        replicas=replicas,
+        stages=True,
+        gaps=True,
+    )
+    assert kept.stages is not None
+    done = np.flatnonzero(plainly.finish_ps >= 0)
+    ttft_ps = (kept.first_token_ps - traffic.arrival_ps)[done]
+    one, other = parts_of_replicas(kept.stages, ttft_ps, done, 7), parts_of(plainly, done, 7)
+    for name in ("prefill", "prefill_interference", "preemption_before", "decode_solo"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    for name in ("decode_batch", "decode_interference", "preemption_after"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    assert np.array_equal(one.queue + one.kv_block_wait, other.queue + other.kv_block_wait)
+    assert (one.kv_block_wait >= other.kv_block_wait).all()
+    for gap, same in zip(kept.gaps, plainly.gaps, strict=True):
+        assert np.array_equal(gap[done], same[done])
+    assert kept.busy_ps == plainly.busy_ps
+    if blocks == 260:
+        assert one.kv_block_wait.any()
+        assert one.preemption_after.any()
+
+
+@pytest.mark.parametrize("priority", [None, (1,)])
+def test_misses_by_gaps_between_tokens_are_charged_in_full_too(priority):
+    """Of one class priority is first come, first served: served by the same engine."""
+    asked = study(LONG, ttft_ms=(150,), tpot_ms=(12,), promise=(0.9,))
+    due = replace(asked.deadlines, max_itl_ps=np.array([30 * 10**9]))
+    draw = Draws((LONG,), 1, None, (TEXTS,)).get((1.0,), 2_000, 0, 0)
+    pool = replace(cached(slack=3, replicas=2, blocks=500), priority=priority)
+    found = run_pool(pool, draw, 12.0, due, keep=True)
+    kept = found.latencies
+    late = int(found.offered[0] - found.compliant[0])
+    assert (kept.max_itl_s > 0.03).any()
+    charged = charge_misses(
+        kept.parts,
+        due.ttft_limit_ps(kept.workload, kept.prompt),
+        due.decode_limit_ps(kept.workload, kept.output),
+        None,
+        GapDeadline(np.full(kept.ttft_s.size, due.max_itl_ps[0]), kept.gaps),
+    )
+    assert np.array_equal(kept.gaps.longest * 1e-12, kept.max_itl_s)
+    assert sum(share.sum() for share in charged.values()) == pytest.approx(late)
+
+
+@pytest.mark.parametrize("law", [TEXTS, ConstantHits(0.4)])
+def test_a_replica_is_busy_as_long_as_its_steps_last(monkeypatch, law):
+    """Who has a request runs a step, so the time with requests is the sum of steps."""
+    in_steps = []
+
+    def watched(*args, **options):
+        records = simulate_fleet(*args, **options, keep_steps=True)
+        in_steps.append(sum(s.end - s.start for engine in records.steps for s in engine))
+        return records
+
+    monkeypatch.setattr(cached_pool, "simulate_fleet", watched)
+    draw = Draws((LONG,), 1, None, (law,)).get((1.0,), 1_000, 0, 0)
+    pool = cached(slack=3, replicas=3, blocks=900)
+    served = serve_with_cache(
+        *(pool.law, pool.limits, pool.cache, draw.at(6.0, block_tokens=16), Replicas(3))
+    )
+    assert in_steps == [served.busy_ps]
+    idle = served.finish_ps.max() * 3 - served.busy_ps
+    assert idle > 0
+
+
+@pytest.mark.parametrize("law", [TEXTS, ConstantHits(0.4)])
+def test_the_parts_of_a_pool_with_a_cache_are_its_latencies(law):
+    kept = run(cached(slack=3, replicas=3, blocks=900), law).latencies
+    parts = kept.parts
+    before = parts.queue + parts.kv_block_wait + parts.prefill + parts.prefill_interference
+    after = parts.decode_solo + parts.decode_batch + parts.decode_interference
+    ttft_ps, rest_ps = before + parts.preemption_before, after + parts.preemption_after
+    assert ttft_ps * 1e-12 == pytest.approx(kept.ttft_s, rel=1e-12)
+    steps = np.maximum(kept.output.astype(np.int64) - 1, 1)
+    assert rest_ps * 1e-12 / steps == pytest.approx(kept.tpot_s, rel=1e-12)
+    assert all((part >= 0).all() for part in parts)
 
 
 @pytest.mark.parametrize("law", [TEXTS, ConstantHits(0.4)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planner.kernels import simulate_pool
-from planner.simulation.cached_pool import serve_with_cache
+from planner.simulation.cached_pool import Replicas, serve_with_cache
 from planner.simulation.capacity import coarse_capacity
 from tests.problems import affine_law, setup, spread, study
 
@@ -31,9 +31,7 @@ def by_engine(pool, traffic):
         pool.limits,
         None,
         traffic,
-        replicas=pool.replicas,
-        router=pool.router,
-        priority=pool.priority,
+        Replicas(pool.replicas, pool.router, pool.priority),
     )
 
 

@@ -5,14 +5,23 @@ arrays in, arrays out, and some thousand times faster where the engine can skip 
 """
 
 from planner.kernels.engine.compiled import COMPILED, STATUS
-from planner.kernels.engine.records import FATES, FleetRecords, TracedStep, Traffic
+from planner.kernels.engine.records import (
+    FATES,
+    FleetGaps,
+    FleetRecords,
+    FleetStages,
+    TracedStep,
+    Traffic,
+)
 from planner.kernels.engine.run import simulate_fleet
 
 __all__ = [
     "COMPILED",
     "FATES",
     "STATUS",
+    "FleetGaps",
     "FleetRecords",
+    "FleetStages",
     "TracedStep",
     "Traffic",
     "simulate_fleet",

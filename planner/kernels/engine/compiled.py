@@ -17,7 +17,9 @@ from planner.kernels.engine.records import (
     WIDE,
     WIDE_SPLIT,
     ZERO,
+    FleetGaps,
     FleetRecords,
+    FleetStages,
     TracedStep,
 )
 from planner.kernels.stepwise.options import Colocated, EngineOptions, Kind, Policy, Route
@@ -65,6 +67,7 @@ def run(
     keep_steps: bool,
     max_steps: int,
     literal: bool = False,
+    stages: bool = False,
 ) -> FleetRecords:
     """Serve checked traffic without holding the GIL.
 
@@ -75,6 +78,8 @@ def run(
         keep_steps: Whether every step is returned.
         max_steps: Steps after which to give up.
         literal: Whether every step is simulated on its own, though the result is the same.
+        stages: Whether it is told where the time of each request went; every step is then
+            simulated on its own, too.
 
     Returns:
         As :func:`planner.kernels.engine.simulate_fleet`.
@@ -93,6 +98,8 @@ def run(
     times = np.full(int(traffic.output.sum(dtype=np.int64)), -1, np.int64) if token_times else None
     engines = setup.replicas if isinstance(setup, Colocated) else setup.n_prefill + setup.n_decode
     n_steps = np.zeros(engines, np.int64)
+    there = len(FleetStages._fields)
+    rows = np.zeros((there + len(FleetGaps._fields), n), np.int64) if stages else None
     names = traffic.prefix_name
     first, decode = _sides(setup)
     head = _topology(setup)
@@ -108,6 +115,7 @@ def run(
         (columns["fate"], *map(columns.get, (*WIDE, *WIDE_SPLIT, *NARROW, *NARROW_SPLIT))),
         n_steps,
         times,
+        None if rows is None else rows.reshape(-1),
         keep_steps,
     )
     if isinstance(ended, int):
@@ -118,6 +126,8 @@ def run(
         steps=_steps(engines, *ended) if keep_steps else None,
         n_steps=tuple(n_steps.tolist()),
         makespan=int(columns["finish"].max()) if n else 0,
+        stages=None if rows is None else FleetStages(*rows[:there]),
+        gaps=None if rows is None else FleetGaps(*rows[there:]),
     )
 
 

@@ -13,15 +13,22 @@ from planner.kernels.engine.records import (
     NEVER,
     WIDE,
     WIDE_SPLIT,
+    FleetGaps,
     FleetRecords,
+    FleetStages,
     TracedStep,
 )
 from planner.kernels.stepwise import Colocated, Job, Record, simulate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from planner.kernels.engine.records import Traffic
-    from planner.kernels.stepwise import Disaggregated
+    from planner.kernels.stepwise import Disaggregated, Stages
     from planner.kernels.stepwise.engine import Step
+    from planner.kernels.stepwise.stages import Gaps
 
 _LAST_TICK: Final = 2**63 - 1
 """The latest time of a record."""
@@ -34,6 +41,7 @@ def run(
     token_times: bool,
     keep_steps: bool,
     max_steps: int,
+    stages: bool = False,
 ) -> FleetRecords:
     """Serve checked traffic one loop iteration per step.
 
@@ -42,7 +50,12 @@ def run(
         OverflowError: Time passed what a record can hold.
     """
     outcome = simulate(
-        jobs(traffic), setup, keep_steps=keep_steps, max_steps=max_steps, last_tick=_LAST_TICK
+        jobs(traffic),
+        setup,
+        keep_steps=keep_steps,
+        stages=stages,
+        max_steps=max_steps,
+        last_tick=_LAST_TICK,
     )
     records = outcome.records
     columns: dict[str, Any] = {
@@ -66,6 +79,8 @@ def run(
         else None,
         n_steps=outcome.n_steps,
         makespan=outcome.makespan,
+        stages=FleetStages(*_columns(FleetStages, [r.stages for r in records])) if stages else None,
+        gaps=FleetGaps(*_columns(FleetGaps, [r.gaps for r in records])) if stages else None,
     )
 
 
@@ -99,6 +114,16 @@ def _value(record: Record, name: str) -> int:
     if name == "tokens":
         return len(record.token_times)
     return int(getattr(record, name))
+
+
+def _columns(
+    of: type[FleetStages] | type[FleetGaps], accounts: Sequence[Stages | Gaps | None]
+) -> list[NDArray[np.int64]]:
+    """Return a column for each name; zeros of requests without an account."""
+    return [
+        np.array([0 if it is None else getattr(it, name) for it in accounts], np.int64)
+        for name in of._fields
+    ]
 
 
 def _token_times(traffic: Traffic, records: tuple[Record, ...]) -> np.ndarray:

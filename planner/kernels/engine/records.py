@@ -50,6 +50,42 @@ class Traffic(NamedTuple):
     1: not computed, but held in blocks of its own. Colocated engines of kind v1 only."""
 
 
+class FleetStages(NamedTuple):
+    """Where the time of each request went, in ticks; int64 of shape ``(n,)``.
+
+    Those of a finished request add up to finish minus arrival. What they mean:
+    :class:`planner.kernels.stepwise.Stages`. A request refused on arrival has zeros; one that
+    was dropped later has what was accounted for until then.
+    """
+
+    queue: NDArray[np.int64]
+    kv_block_wait: NDArray[np.int64]
+    prefill: NDArray[np.int64]
+    prefill_sharing: NDArray[np.int64]
+    transfer: NDArray[np.int64]
+    transfer_wait: NDArray[np.int64]
+    hand_off: NDArray[np.int64]
+    decode_solo: NDArray[np.int64]
+    decode_batch: NDArray[np.int64]
+    decode_interference: NDArray[np.int64]
+    preemption: NDArray[np.int64]
+
+
+class FleetGaps(NamedTuple):
+    """The longest times between two tokens of each request, each by itself, in ticks.
+
+    int64 of shape ``(n,)``, 0 where there is none. Of colocated replicas the larger of ``decode``
+    and ``preempted`` is the longest time between two tokens. What they mean:
+    ``planner.kernels.stepwise.stages.Gaps``.
+    """
+
+    decode: NDArray[np.int64]
+    unstalled: NDArray[np.int64]
+    stall: NDArray[np.int64]
+    solo: NDArray[np.int64]
+    preempted: NDArray[np.int64]
+
+
 class TracedStep(NamedTuple):
     """One step of one engine."""
 
@@ -105,6 +141,10 @@ class FleetRecords(NamedTuple):
     """Steps of each engine."""
     makespan: int
     """Tick of the last finish; 0 without requests, -1 if none finished."""
+    stages: FleetStages | None = None
+    """If wanted."""
+    gaps: FleetGaps | None = None
+    """With the stages."""
 
 
 WIDE: Final = ("first_scheduled", "first_token", "finish", "max_token_gap")

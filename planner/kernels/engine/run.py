@@ -20,6 +20,7 @@ def simulate_fleet(
     *,
     token_times: bool = False,
     keep_steps: bool = False,
+    stages: bool = False,
     max_steps: int = DEFAULT_MAX_STEPS,
 ) -> FleetRecords:
     """Serve all requests on a fleet of engines with any options, exactly, step by step.
@@ -28,14 +29,16 @@ def simulate_fleet(
     slower, the rest. Both give what :func:`planner.kernels.stepwise.simulate` gives, which
     states the order of simultaneous events. An engine of kind v1, synchronous or asynchronous,
     with room in a step for all its seats, takes many decode steps at once where nothing else
-    can happen; any other engine, one that is traced, pipeline stages and lock-step ranks go
-    step by step.
+    can happen; any other engine, one that is traced or accounted for, pipeline stages and
+    lock-step ranks go step by step.
 
     Args:
         traffic: What arrives.
         setup: Engines, step laws, routers and link.
         token_times: Whether the time of each token is returned: 8 bytes each.
         keep_steps: Whether every step is returned: much slower, and large.
+        stages: Whether it is told where the time of each request went. Every step is then
+            taken on its own, which costs several times as much.
         max_steps: Steps after which to give up.
 
     Returns:
@@ -56,10 +59,16 @@ def simulate_fleet(
                 setup,
                 token_times=token_times,
                 keep_steps=keep_steps,
+                stages=stages,
                 max_steps=max_steps,
             )
         except OverflowError:  # the clock left 64 bits: Python's integers are longer
             pass
     return plain.run(
-        traffic, setup, token_times=token_times, keep_steps=keep_steps, max_steps=max_steps
+        traffic,
+        setup,
+        token_times=token_times,
+        keep_steps=keep_steps,
+        stages=stages,
+        max_steps=max_steps,
     )

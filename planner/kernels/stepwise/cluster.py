@@ -112,7 +112,8 @@ class Cluster:
             record.first_scheduled = request.first_scheduled
             record.preemptions = request.preemptions
             record.cached_tokens = max(0, request.cached_tokens)
-            record.stages = self.ledger.stages[rank] if self.ledger else None
+            if self.ledger:
+                record.stages, record.gaps = self.ledger.stages[rank], self.ledger.gaps(rank)
 
 
 class LockStepCluster(Cluster):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from planner.kernels.stepwise.engine import Step
-    from planner.kernels.stepwise.stages import Stages
+    from planner.kernels.stepwise.stages import Gaps, Stages
 
 Fate = Literal["unfinished", "finished", "rejected", "failed"]
 
@@ -35,6 +35,7 @@ class Record:
         decode_first_scheduled: Schedule of its first step on the decode side.
         token_times: When each token reached the client.
         stages: Where its time went, if asked for.
+        gaps: With them, the longest times between its tokens.
     """
 
     arrival: int
@@ -54,6 +55,7 @@ class Record:
     decode_first_scheduled: int = -1
     token_times: list[int] = field(default_factory=list)
     stages: Stages | None = None
+    gaps: Gaps | None = None
 
     def add_token(self, now: int) -> None:
         """Note that the next token reached the client at ``now``."""

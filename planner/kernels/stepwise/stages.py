@@ -6,7 +6,7 @@ the cursor on and charges the time between to one stage, or splits it by the ste
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from planner.kernels.stepwise.law import StepWork
@@ -55,6 +55,34 @@ class Stages:
 
 
 @dataclass(slots=True)
+class Gaps:
+    """The longest times between two tokens of a request, each by itself; ticks, 0 without one.
+
+    The token that the prefill side of a pull drops counts as one.
+
+    Attributes:
+        decode: Between tokens of which the later came by a decode step.
+        unstalled: Of such a step, as long as with the decodes in it alone.
+        stall: What prefill chunks, and waiting between its own steps, added to such a time.
+        solo: Of such a step, as long as it would last alone.
+        preempted: Between tokens between which it lost its blocks.
+    """
+
+    decode: int = 0
+    unstalled: int = 0
+    stall: int = 0
+    solo: int = 0
+    preempted: int = 0
+
+    def see(self, gap: int, unstalled: int, solo: int) -> None:
+        """Note a time between tokens that ended with a decode step."""
+        self.decode = max(self.decode, gap)
+        self.unstalled = max(self.unstalled, unstalled)
+        self.stall = max(self.stall, gap - unstalled)
+        self.solo = max(self.solo, solo)
+
+
+@dataclass(slots=True)
 class _Account:
     """One request's cursor.
 
@@ -65,6 +93,8 @@ class _Account:
         waits: Not admitted yet, on the engine where it is now.
         landed: Its KV has come, and no step has followed.
         preempted: Lost its blocks, and no new token has followed.
+        gaps: The longest times between its tokens.
+        last_token: When it had one last; -1: never.
     """
 
     stages: Stages
@@ -73,6 +103,8 @@ class _Account:
     waits: bool = True
     landed: bool = False
     preempted: bool = False
+    gaps: Gaps = field(default_factory=Gaps)
+    last_token: int = -1
 
 
 class _ShortClock:
@@ -100,6 +132,10 @@ class StageLedger:
         self.stages: dict[int, Stages] = {}
         self._accounts: dict[int, _Account] = {}
         self._short = [_ShortClock() for _ in range(engines)]
+
+    def gaps(self, rank: int) -> Gaps:
+        """Return the longest times between the tokens of a request."""
+        return self._accounts[rank].gaps
 
     def arrived(self, rank: int, index: int, now: int) -> None:
         """Open an account for a request that an engine queued."""
@@ -149,12 +185,30 @@ class StageLedger:
             if account.cursor <= step.start:
                 self._charge_gap(account, decoding=item.decode, until=step.start)
             ticks = self._move(account, step.end)
-            self._charge_step(account, item, ticks, without_chunks, law)
+            preempted = account.preempted
+            solo = self._charge_step(account, item, ticks, without_chunks, law)
+            if item.samples:
+                self._see_token(account, step.end, preempted, min(without_chunks, ticks), solo)
+
+    def _see_token(
+        self, account: _Account, now: int, preempted: bool, unstalled: int, solo: int
+    ) -> None:
+        """Note the time since its last token; ``solo`` < 0: no decode step brought this one."""
+        if account.last_token >= 0:
+            gap = now - account.last_token
+            if preempted:
+                account.gaps.preempted = max(account.gaps.preempted, gap)
+            elif solo >= 0:
+                account.gaps.see(gap, unstalled, solo)
+        account.last_token = now
 
     def _charge_step(
         self, account: _Account, item: Scheduled, ticks: int, without_chunks: int, law: StepLaw
-    ) -> None:
-        """Split a request's time in a step; what it would need alone comes first."""
+    ) -> int:
+        """Split a request's time in a step; return that of a decode alone, -1 of other work.
+
+        What it would need alone comes first.
+        """
         stages = account.stages
         alone = StepWork()
         if account.preempted:
@@ -167,11 +221,13 @@ class StageLedger:
             stages.decode_solo += solo
             stages.decode_batch += batch - solo
             stages.decode_interference += ticks - batch
+            return solo
         else:
             alone.add_chunk(item.new, item.before)
             own = min(law.ticks(alone), ticks)
             stages.prefill += own
             stages.prefill_sharing += ticks - own
+        return -1
 
     def _charge_wait(self, account: _Account, index: int, now: int) -> None:
         """Charge the time until admission; how much of it blocks were missing, the clock says."""

@@ -30,9 +30,10 @@ struct Load {
 // What one call of a scheduler decided.
 struct Plan {
   std::vector<Scheduled> items;
-  std::vector<i32> preempted;  // ranks
+  std::vector<Request*> preempted;
   std::vector<Load> loads;     // remote KV that is read from now on
   std::vector<Request*> hopeless, oversized;
+  bool lacks_blocks = false;  // for a running request, or for the head of the queue
 
   void clear() {
     items.clear();
@@ -40,6 +41,7 @@ struct Plan {
     loads.clear();
     hopeless.clear();
     oversized.clear();
+    lacks_blocks = false;
   }
 };
 
@@ -149,7 +151,8 @@ class Engine {
     ++it->preemptions;
     ++columns_.preemptions[it->rank];
     waiting_.put_back(it);
-    plan_.preempted.push_back(it->rank);
+    plan_.preempted.push_back(it);
+    plan_.lacks_blocks = true;
   }
 
   // Move the requests of a step on, as if it were computed.
@@ -267,7 +270,7 @@ class Engine {
   bool start_load(Request* it) {
     pool_.lookup(*it, &hits_);
     const i64 need = pool_.needed(*it, it->tokens(), hits_) + watermark();
-    if (need > pool_.free() - reserved()) return false;
+    if (need > pool_.free() - reserved()) return lack_blocks();
     waiting_.pop();
     pool_.take(it, it->tokens(), hits_);
     const i64 cached = static_cast<i64>(hits_.size()) * pool_.block_size();
@@ -302,7 +305,10 @@ class Engine {
     fresh = std::min(fresh, budget);
     const i64 least = options_.reserve_full ? it->tokens() : cached + fresh;
     const i64 need = pool_.needed(*it, std::max(least, cached + fresh), hits_) + watermark();
-    if (need > pool_.free()) return -1;
+    if (need > pool_.free()) {
+      lack_blocks();
+      return -1;
+    }
     if (it->loaded) {
       parked_.erase(std::find(parked_.begin(), parked_.end(), it));
       it->loaded = false;
@@ -323,6 +329,11 @@ class Engine {
   }
 
   virtual void admitted(Request*) {}
+
+  bool lack_blocks() {
+    plan_.lacks_blocks = true;
+    return false;
+  }
 
   const Options options_;
   const Law& law_;

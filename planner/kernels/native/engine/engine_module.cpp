@@ -4,6 +4,7 @@
 // mean; here it is made sure that no value and no array can lead outside of memory.
 #include "../array.hpp"
 
+#include <memory>
 #include <new>
 #include <stdexcept>
 
@@ -140,11 +141,14 @@ void set_knots(Law* law, const Knots& knots, const Options& options, i64 request
 }
 
 Ending run(Setup* setup, const Knots (&knots)[2], const Traffic& traffic, const Columns& columns,
-           Trace* trace, i64* n_steps, i64* tick) noexcept {
+           Trace* trace, i64* stages, i64* n_steps, i64* tick) noexcept {
   try {
     set_knots(&setup->first_law, knots[0], setup->first, traffic.count);
     set_knots(&setup->decode_law, knots[1], setup->decode, traffic.count);
-    Fleet fleet(*setup, traffic, columns, trace);
+    const i64 engines = setup->n_first + (setup->split() ? setup->n_decode : 0);
+    std::unique_ptr<Ledger> ledger;
+    if (stages) ledger = std::make_unique<Ledger>(stages, traffic.count, engines);
+    Fleet fleet(*setup, traffic, columns, trace, ledger.get());
     *tick = fleet.run();
     for (i64 i = 0; i < fleet.size(); ++i) n_steps[i] = fleet.steps(i);
     return *tick < 0 ? Ending::kDone : Ending::kTooManySteps;
@@ -168,16 +172,18 @@ PyObject* refuse(const char* why) {
 }
 
 PyObject* simulate_unguarded(PyObject* args) {
-  PyObject *fleet_in, *knots_in[2], *routers_in[2], *t[11], *c[15], *steps_in, *times_in;
+  PyObject *fleet_in, *knots_in[2], *routers_in[2], *t[11], *c[15], *steps_in, *times_in,
+      *stages_in;
   int keep_steps;
-  if (!PyArg_ParseTuple(args, "O(OO)(OO)(OOOOOOOOOOO)(OOOOOOOOOOOOOOO)OOp:simulate", &fleet_in,
+  if (!PyArg_ParseTuple(args, "O(OO)(OO)(OOOOOOOOOOO)(OOOOOOOOOOOOOOO)OOOp:simulate", &fleet_in,
                         &knots_in[0], &knots_in[1], &routers_in[0], &routers_in[1], &t[0], &t[1],
                         &t[2], &t[3], &t[4], &t[5], &t[6], &t[7], &t[8], &t[9], &t[10], &c[0], &c[1], &c[2],
                         &c[3], &c[4], &c[5], &c[6], &c[7], &c[8], &c[9], &c[10], &c[11], &c[12],
-                        &c[13], &c[14], &steps_in, &times_in, &keep_steps))
+                        &c[13], &c[14], &steps_in, &times_in, &stages_in, &keep_steps))
     return nullptr;
 
-  Array<i64> fleet, knots[2], routers[2], arrival, deadline, prefix_start, n_steps, token_times;
+  Array<i64> fleet, knots[2], routers[2], arrival, deadline, prefix_start, n_steps, token_times,
+      stages;
   Array<i32> prompt, output, limit, priority, group, prefix_name, prefix_count, cached, narrow[5];
   Array<std::uint8_t> fate;
   Array<i64> wide[9];
@@ -189,7 +195,8 @@ PyObject* simulate_unguarded(PyObject* args) {
       !deadline.borrow_if_any(t[6], false) || !prefix_start.borrow_if_any(t[7], false) ||
       !prefix_name.borrow_if_any(t[8], false) || !prefix_count.borrow_if_any(t[9], false) ||
       !cached.borrow_if_any(t[10], false) || !fate.borrow_if_any(c[0], true) ||
-      !n_steps.borrow_if_any(steps_in, true) || !token_times.borrow_if_any(times_in, true))
+      !n_steps.borrow_if_any(steps_in, true) || !token_times.borrow_if_any(times_in, true) ||
+      !stages.borrow_if_any(stages_in, true))
     return nullptr;
   for (int i = 0; i < 9; ++i)
     if (!wide[i].borrow_if_any(c[1 + i], true)) return nullptr;
@@ -214,7 +221,7 @@ PyObject* simulate_unguarded(PyObject* args) {
   read_law(&in, &setup.first_law);
   setup.decode = read_options(&in);
   read_law(&in, &setup.decode_law);
-  const bool split = setup.topology == Topology::kPull || setup.topology == Topology::kPush;
+  const bool split = setup.split();
   if (!in.at_end() || (split && setup.n_decode < 1) || !knots_ascend(knots[0]) ||
       !knots_ascend(knots[1]))
     return refuse("the fleet is out of range");
@@ -254,7 +261,7 @@ PyObject* simulate_unguarded(PyObject* args) {
 
   // --- the results ---
   const i64 engines = setup.n_first + (split ? setup.n_decode : 0);
-  bool equal = fate.has(count) && n_steps.has(engines);
+  bool equal = fate.has(count) && n_steps.has(engines) && stages.has_if_any(kAccountRows * count);
   for (int i = 0; i < 9; ++i) equal &= i < 4 || split ? wide[i].has(count) : wide[i].absent();
   for (int i = 0; i < 5; ++i) equal &= i < 4 || split ? narrow[i].has(count) : narrow[i].absent();
   std::vector<i64> token_start;
@@ -295,7 +302,8 @@ PyObject* simulate_unguarded(PyObject* args) {
   Ending ending;
   i64 tick = -1;
   Py_BEGIN_ALLOW_THREADS
-  ending = run(&setup, laws, traffic, columns, keep_steps ? &trace : nullptr, n_steps.data(), &tick);
+  ending = run(&setup, laws, traffic, columns, keep_steps ? &trace : nullptr,
+               stages.data(), n_steps.data(), &tick);
   Py_END_ALLOW_THREADS
   switch (ending) {
     case Ending::kNoMemory: return PyErr_NoMemory();
@@ -326,7 +334,7 @@ PyObject* simulate(PyObject*, PyObject* args) {
 
 PyMethodDef methods[] = {
     {"simulate", simulate, METH_VARARGS,
-     "simulate(fleet, knots, routers, traffic, columns, n_steps, token_times, keep_steps)"},
+     "simulate(fleet, knots, routers, traffic, columns, n_steps, token_times, stages, keep_steps)"},
     {nullptr, nullptr, 0, nullptr}};
 
 int add_constants(PyObject* module) {

@@ -31,15 +31,19 @@ struct Setup {
   Options first, decode;
   Law first_law, decode_law;
   RouterOptions first_router, decode_router;
+
+  bool split() const { return topology == Topology::kPull || topology == Topology::kPush; }
 };
 
 class Fleet {
  public:
-  Fleet(const Setup& setup, const Traffic& traffic, const Columns& columns, Trace* trace)
+  // Null: no trace is kept, and no account of where time went.
+  Fleet(const Setup& setup, const Traffic& traffic, const Columns& columns, Trace* trace,
+        Ledger* ledger)
       : setup_(setup), traffic_(traffic), columns_(columns),
-        split_(setup.topology == Topology::kPull || setup.topology == Topology::kPush),
+        split_(setup.split()),
         pull_(setup.topology == Topology::kPull), n_first_(setup.n_first),
-        link_(setup.ticks_per_token, setup.latency, setup.fair) {
+        ledger_(ledger), link_(setup.ticks_per_token, setup.latency, setup.fair) {
     i64 longest = 1;
     for (i64 i = 0; i < traffic.count; ++i) longest = std::max<i64>(longest, traffic.output[i]);
     const i64 n_decode = split_ ? setup.n_decode : 0;
@@ -93,11 +97,11 @@ class Fleet {
   };
 
   void add_engine(const Options& options, const Law& law, i64 longest, Trace* trace) {
-    const bool literal = setup_.literal || trace || setup_.topology == Topology::kLockStep ||
+    const bool literal = setup_.literal || trace || ledger_ || setup_.topology == Topology::kLockStep ||
                          longest > (1 << 20) || !(can_skip(options) || can_skip_asynchronously(options));
     if (literal) {
       engines_.push_back(
-          std::make_unique<LiteralEngine>(options, law, traffic_, columns_, size(), trace));
+          std::make_unique<LiteralEngine>(options, law, traffic_, columns_, size(), trace, ledger_));
     } else {
       add_fast_engine(options, law);
     }
@@ -136,6 +140,7 @@ class Fleet {
     Request* it = split_ ? engine.new_request(rank, now, 1, 1)
                          : engine.new_request(rank, now, traffic_.output[rank],
                                               static_cast<i32>(limit));
+    if (ledger_) ledger_->arrived(rank, index, now);
     enqueue(index, it, now);
   }
 
@@ -220,6 +225,7 @@ class Fleet {
     link_.advance(now, &done_);
     for (const Transfer& it : done_) {
       columns_.kv_end[it.rank] = now;
+      if (ledger_) ledger_->transferred(it.rank, it.alone, now);
       const i64 index = columns_.replica[it.rank];
       engines_[index]->release(it.prefill);
       engines_[index]->forget(it.prefill);
@@ -252,6 +258,7 @@ class Fleet {
         it->decoding = true;
         it->last_token = columns_.first_token[due.rank];
       }
+      if (ledger_) ledger_->handed_off(due.rank, n_first_ + choice, now);
       enqueue(n_first_ + choice, it, now);
     }
   }
@@ -319,6 +326,7 @@ class Fleet {
   Columns columns_;
   const bool split_, pull_;
   const i64 n_first_;
+  Ledger* const ledger_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<Engine*> views_;
   std::unique_ptr<Router> entry_, decode_router_;

@@ -13,6 +13,7 @@ struct Transfer {
   i32 rank;
   Request *prefill, *decode;
   i64 end;
+  i64 alone = 0;  // ticks on an idle link, latency included
 };
 
 class Link {
@@ -24,6 +25,7 @@ class Link {
   i64 begin(Transfer transfer, i64 tokens, i64 now) {
     if (tokens > 0 && ticks_per_token_ > kNever / tokens) throw TimeOverflow{};
     const i64 work = tokens * ticks_per_token_;
+    transfer.alone = later(work, latency_);
     if (fair_) {
       drain(now);
       moving_.push_back({transfer, clock_ + Big::product(scale_, work)});

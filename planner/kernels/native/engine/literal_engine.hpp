@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine.hpp"
+#include "stages.hpp"
 #include "trace.hpp"
 
 namespace planner::engine {
@@ -12,9 +13,9 @@ namespace planner::engine {
 class LiteralEngine final : public Engine {
  public:
   LiteralEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns,
-                i64 index, Trace* trace)
+                i64 index, Trace* trace, Ledger* ledger)
       : Engine(options, law, traffic, columns), index_(index), trace_(trace),
-        stage_free_(options.pp_degree, 0) {}
+        ledger_(ledger), stage_free_(options.pp_degree, 0) {}
 
   void enqueue(Request* it, i64, bool) override { waiting_.add(it); }
   void loaded(Request* it, i64, bool) override {
@@ -42,17 +43,19 @@ class LiteralEngine final : public Engine {
       case Kind::kSarathi: schedule_sarathi(); break;
     }
     settle(now);
-    if (trace_) preempted_.insert(preempted_.end(), plan_.preempted.begin(), plan_.preempted.end());
+    if (ledger_) account(now);
+    if (trace_)
+      for (const Request* it : plan_.preempted) preempted_.push_back(it->rank);
     if (plan_.items.empty()) {
       stalled_ = in_flight();
       return false;
     }
     Flight flight;
-    const i64 start = place(law_.ticks(work_of_items()), now, &flight.end);
+    flight.start = place(law_.ticks(work_of_items()), now, &flight.end);
     flight.items = spare();
     flight.items.swap(plan_.items);
     if (trace_) {
-      flight.row = trace_->add(index_, now, start, flight.end, flight.items, preempted_);
+      flight.row = trace_->add(index_, now, flight.start, flight.end, flight.items, preempted_);
       preempted_.clear();
     }
     flights_.push_back(std::move(flight));
@@ -70,6 +73,7 @@ class LiteralEngine final : public Engine {
     Flight flight = std::move(flights_.front());
     flights_.pop_front();
     stalled_ = false;
+    if (ledger_) ledger_->completed(flight.items, flight.start, flight.end, law_);
     for (const Scheduled& item : flight.items) {
       Request* it = item.request;
       --it->flying;
@@ -91,9 +95,17 @@ class LiteralEngine final : public Engine {
   }
 
  private:
+  // Note whom a schedule preempted or admitted, and whether it lacked blocks.
+  void account(i64 now) {
+    for (const Request* it : plan_.preempted) ledger_->preempted(*it, now);
+    for (const Scheduled& item : plan_.items) ledger_->admitted(item.request->rank, index_, now);
+    for (const Load& load : plan_.loads) ledger_->admitted(load.request->rank, index_, now);
+    ledger_->scheduled(index_, now, plan_.lacks_blocks && !waiting_.empty());
+  }
+
   struct Flight {
     std::vector<Scheduled> items;
-    i64 end = 0;
+    i64 start = 0, end = 0;
     i64 row = 0;
   };
 
@@ -134,7 +146,11 @@ class LiteralEngine final : public Engine {
         plan_.oversized.push_back(it);
         continue;
       }
-      if (tokens > budget || pool_.needed(*it, tokens) + watermark() > pool_.free()) return;
+      if (tokens > budget) return;
+      if (pool_.needed(*it, tokens) + watermark() > pool_.free()) {
+        lack_blocks();
+        return;
+      }
       start(it, tokens);
       budget -= tokens;
     }
@@ -185,7 +201,10 @@ class LiteralEngine final : public Engine {
     }
     while (!waiting_.empty() && budget > 0 && running_.size() < options_.max_num_seqs) {
       Request* it = waiting_.head();
-      if (pool_.needed(*it, it->tokens()) + watermark() > pool_.free()) return;
+      if (pool_.needed(*it, it->tokens()) + watermark() > pool_.free()) {
+        lack_blocks();
+        return;
+      }
       const i64 fresh = std::min(it->tokens(), budget);
       start(it, fresh);
       budget -= fresh;
@@ -218,6 +237,7 @@ class LiteralEngine final : public Engine {
 
   const i64 index_;
   Trace* const trace_;
+  Ledger* const ledger_;  // null: nobody asks where time went
   std::deque<Flight> flights_;
   std::vector<std::vector<Scheduled>> spares_;
   std::vector<i64> stage_free_;
