@@ -11,6 +11,7 @@ from planner.candidates.screen import KEEPS_AT_NO_LOAD
 from planner.data import version
 from planner.fleet import Evidence, FleetPlan, Infeasibility, ObjectiveValue, Rejected
 from planner.planning.document import effective_scenario
+from planner.planning.prefixes import why_slow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +62,7 @@ def infeasible_plan(
             demand_sweep=(),
             candidates=len(left_out),
             proof_covers="nothing: there is no plan",
-            notes=(unknown,) if status == "unknown" else (),
+            notes=(unknown, *why_slow(answer.problem)) if status == "unknown" else (),
         ),
         infeasibility=tuple(reasons),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.fleet import Decision, WithoutPrefixCache
+from planner.kernels.engine import COMPILED
 from planner.planning.fleet import Fleet
 from planner.planning.results import hits_document, interval
 from planner.problem.prefixes import ConstantHits, can_find
@@ -40,6 +41,18 @@ def keeps_prefixes(problem: Problem, pool: PoolChoice) -> bool:
     """Tell whether a pool keeps prefixes that requests of its workloads could find."""
     known = any(can_find(problem.demands[w].prefix) for w in pool.template.serves)
     return known and pool.template.build.cache is not None
+
+
+def why_slow(problem: Problem) -> tuple[str, ...]:
+    """Say what keeps a plan with prefix caches from its end, if there is no compiled simulator."""
+    kept = problem.policies.prefix_caching and any(can_find(d.prefix) for d in problem.demands)
+    if COMPILED or not kept:
+        return ()
+    return (
+        "prefix caches are simulated in plain Python here, some hundred requests a second, and such"
+        " a plan takes millions: install with a C++17 compiler at hand, or plan at a hit rate of 0"
+        " by policies.prefix_caching=false",
+    )
 
 
 def without_prefixes(problem: Problem) -> Problem:

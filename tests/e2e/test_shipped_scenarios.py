@@ -12,7 +12,7 @@ from planner.data import shipped
 from planner.errors import InputError, LimitReachedError
 from planner.fleet import FleetPlan
 from planner.kernels import COMPILED
-from planner.planning import plan_scenario, simulate_plan
+from planner.planning import plan_scenario, prefixes, simulate_plan
 from planner.planning.refine import Refinement
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
@@ -28,6 +28,9 @@ TOO_SLOW = () if COMPILED else ("assistants",)
 FEASIBLE = [n for n in SCENARIOS if n not in ("infeasible", "capacity-table", *TOO_SLOW)]
 """Those that simulation answers; the capacity table has its own tests."""
 compiled_only = pytest.mark.skipif(not COMPILED, reason="prefix caches in plain Python take hours")
+
+
+HIT_RATE_0 = "policies.prefix_caching=false"
 
 
 @cache
@@ -389,10 +392,30 @@ def test_what_assistants_save_by_kept_prefixes_is_told_beside_the_plan_without()
         cold.usd_per_hour - plan.totals.cost_usd_per_hour
     )
     assert worth.answer == f"{worth.numbers['usd_per_hour_saved']:.2f} USD/h"
-    off = plan_of("assistants", "policies.prefix_caching=false")
+    off = plan_of("assistants", HIT_RATE_0)
     assert off.totals.cost_usd_per_hour == pytest.approx(cold.usd_per_hour, rel=0.15)
+
+
+def test_assistants_are_planned_at_a_hit_rate_of_0_with_any_simulator():
+    off = plan_of("assistants", HIT_RATE_0)
+    assert off.evidence.verified
     assert off.evidence.without_prefix_cache is None
     assert any("prefix_caching is off" in note for note in off.evidence.notes)
+
+
+def test_a_plan_with_caches_that_a_limit_ended_says_what_mends_it_without_a_compiler(monkeypatch):
+    """The time is over at once, whichever simulator there is; the advice depends on it."""
+    tiny = Effort(200, RunSize(200, 2, 200), RunSize(200, 2, 200), 200, 200, 2)
+    limit = "solver.time_limit=1 ms"
+    for compiled in (True, False):
+        monkeypatch.setattr(prefixes, "COMPILED", compiled)
+        for setting, kept in (("policies.prefix_caching=true", True), (HIT_RATE_0, False)):
+            path = shipped("scenarios") / "assistants.yaml"
+            plan = plan_scenario(load_scenario(path, (limit, setting)), effort=tiny)
+            assert plan.status == "unknown"
+            advice = [note for note in plan.evidence.notes if HIT_RATE_0 in note]
+            assert len(advice) == (kept and not compiled)
+            assert all("C++17 compiler" in note for note in advice)
 
 
 def test_a_hit_rate_of_0_is_the_plan_without_a_cache_to_the_bit():
