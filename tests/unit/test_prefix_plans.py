@@ -293,7 +293,7 @@ def test_where_nothing_is_found_time_goes_where_it_goes_without_a_cache(blocks, 
 
     260 blocks hold 2.6 requests of the mean length: many wait for blocks, and some lose theirs.
     """
-    draw = Draws((LONG,), 1, None, (ConstantHits(0.0),)).get((1.0,), 2_000, 0, 0)
+    draw = Draws((LONG,), 1, None, (ConstantHits(0.0),)).get((1.0,), 700, 0, 0)
     pool = setup(LAW, 64, blocks=blocks, replicas=replicas)
     traffic = draw.at(1.5 * replicas)
     none = replace(traffic, cached=np.zeros(traffic.prompt.size, np.int32))
@@ -329,7 +329,7 @@ def test_misses_by_gaps_between_tokens_are_charged_in_full_too(priority):
     """Of one class priority is first come, first served: served by the same engine."""
     asked = study(LONG, ttft_ms=(150,), tpot_ms=(12,), promise=(0.9,))
     due = replace(asked.deadlines, max_itl_ps=np.array([30 * 10**9]))
-    draw = Draws((LONG,), 1, None, (TEXTS,)).get((1.0,), 2_000, 0, 0)
+    draw = Draws((LONG,), 1, None, (TEXTS,)).get((1.0,), 700, 0, 0)
     pool = replace(cached(slack=3, replicas=2, blocks=500), priority=priority)
     found = run_pool(pool, draw, 12.0, due, keep=True)
     kept = found.latencies
