@@ -1,0 +1,71 @@
+"""The answer: what to run, what it costs, what it promises, and how good the proof is.
+
+``plan.json`` is this document; minor versions of ``format_version`` only add fields.
+Numbers carry their unit in the name: s, rps (requests per second), USD per hour, W.
+"""
+
+from planner.fleet.bill import BillLine, SupplyLine
+from planner.fleet.evidence import ArrivalPoint, DemandPoint, Evidence, OneLess, WithoutPrefixCache
+from planner.fleet.figures import Interval, Quantiles, Status, Verdict
+from planner.fleet.plan import EffectiveScenario, FleetPlan, ObjectiveValue, Totals, read_plan
+from planner.fleet.pools import CurveNote, Pool, PrefixHits, RoutingShare
+from planner.fleet.reasons import (
+    Decision,
+    Infeasibility,
+    LimitUse,
+    Rejected,
+    SplitByLength,
+    SplitPart,
+)
+from planner.fleet.results import (
+    DeferredPeriod,
+    DeferredResult,
+    Misses,
+    PeriodResult,
+    PeriodWorkload,
+    ScenarioResult,
+    WaitingUsers,
+    WorkloadResult,
+)
+from planner.fleet.tables import TableBucket, TableFleet, TableShare, TableUnits
+
+__all__ = [
+    "ArrivalPoint",
+    "BillLine",
+    "CurveNote",
+    "Decision",
+    "DeferredPeriod",
+    "DeferredResult",
+    "DemandPoint",
+    "EffectiveScenario",
+    "Evidence",
+    "FleetPlan",
+    "Infeasibility",
+    "Interval",
+    "LimitUse",
+    "Misses",
+    "ObjectiveValue",
+    "OneLess",
+    "PeriodResult",
+    "PeriodWorkload",
+    "Pool",
+    "PrefixHits",
+    "Quantiles",
+    "Rejected",
+    "RoutingShare",
+    "ScenarioResult",
+    "SplitByLength",
+    "SplitPart",
+    "Status",
+    "SupplyLine",
+    "TableBucket",
+    "TableFleet",
+    "TableShare",
+    "TableUnits",
+    "Totals",
+    "Verdict",
+    "WaitingUsers",
+    "WithoutPrefixCache",
+    "WorkloadResult",
+    "read_plan",
+]

@@ -1,0 +1,24 @@
+"""What is bought, and what it costs."""
+
+from __future__ import annotations
+
+from planner.spec import Spec
+
+
+class SupplyLine(Spec):
+    """Accelerators to rent or use."""
+
+    accelerator: str
+    domain: str | None
+    term: str
+    count: int
+    usd_per_hour: float
+    """Of all of them."""
+    price_source: str
+
+
+class BillLine(Spec):
+    """One cost; the lines sum to the total."""
+
+    item: str
+    usd_per_hour: float

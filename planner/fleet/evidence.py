@@ -1,0 +1,73 @@
+"""What a plan was tried by."""
+
+from __future__ import annotations
+
+from planner.fleet.figures import Interval, Verdict
+from planner.spec import Spec
+
+
+class OneLess(Spec):
+    """The plan with one unit less of a pool."""
+
+    pool: str
+    attainment: dict[str, Interval]
+    """By workload."""
+    verdict: Verdict
+
+
+class DemandPoint(Spec):
+    """Attainment of the fixed fleet at a multiple of the demand."""
+
+    multiple: float
+    attainment: dict[str, Interval]
+
+
+class ArrivalPoint(Spec):
+    """Attainment of the fixed fleet if the same mean load came otherwise."""
+
+    arrivals: str
+    """Such as ``poisson``, or ``gamma, CV 3``."""
+    attainment: dict[str, Interval]
+    ttft_p99_s: dict[str, float]
+    accelerators: int | None = None
+    """Fewest that keep every promise under these arrivals, with the pools of the plan."""
+
+
+class WithoutPrefixCache(Spec):
+    """The plan at a hit rate of 0: every prompt computed whole."""
+
+    attainment: dict[str, Interval]
+    """Of the same fleet, by workload."""
+    unstable: bool
+    """The same fleet's backlog then grows without end; its attainment is what the span gave."""
+    usd_per_hour: float | None
+    """Of the fleet that would be planned; None if none was found."""
+    goodput_rps: float | None
+    pools: tuple[str, ...]
+    """Of that fleet, such as ``12 x TEMPLATE``."""
+    reason: str | None
+    """Why none was found."""
+
+
+class Evidence(Spec):
+    """What the plan rests on."""
+
+    verified: bool
+    """Every promise was kept in a simulation of the whole fleet."""
+    unproven: str = ""
+    """Why this fleet is not proven best; empty where it is, or where there is none."""
+    seeds: tuple[int, ...]
+    requests: int
+    """Simulated for this plan, all runs together."""
+    one_less: tuple[OneLess, ...]
+    demand_sweep: tuple[DemandPoint, ...]
+    arrival_sweep: tuple[ArrivalPoint, ...] = ()
+    """The fleet under evener and burstier arrivals at the same mean rate."""
+    promise_kept_in: float | None = None
+    """P(promise kept): weight of the scenarios of the demand in which every promise is kept; null
+    where there are none."""
+    without_prefix_cache: WithoutPrefixCache | None = None
+    """Where a pool keeps prefixes."""
+    candidates: int
+    proof_covers: str
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,125 @@
+"""The whole plan, and how it is read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field, ValidationError
+
+from planner.errors import InputError
+from planner.fleet.bill import BillLine, SupplyLine
+from planner.fleet.evidence import Evidence
+from planner.fleet.figures import Status
+from planner.fleet.pools import Pool
+from planner.fleet.reasons import Decision, Infeasibility, LimitUse, Rejected, SplitByLength
+from planner.fleet.results import DeferredResult, PeriodResult, ScenarioResult, WorkloadResult
+from planner.fleet.tables import TableFleet
+from planner.source import read_text, whole
+from planner.spec import Spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_BYTES: Final = 256 * 2**20
+"""Longest plan that is read."""
+
+
+class EffectiveScenario(Spec):
+    """The question as it was answered."""
+
+    document: dict[str, Any]
+    """The scenario with its defaults filled in; reads back as a scenario."""
+    origins: dict[str, Literal["file", "set", "default"]]
+    """Where each value came from, by dotted path."""
+
+
+class ObjectiveValue(Spec):
+    """What was optimised, how well it came out, and what cannot be beaten."""
+
+    name: str
+    value: float | None
+    bound: float | None
+    """No fleet of the candidate set does better than this, by the points of the program."""
+    gap: float | None
+    """Relative distance of value and bound."""
+
+
+class Totals(Spec):
+    """The fleet as a whole."""
+
+    offered_rps: float
+    goodput_rps: float
+    """Compliant requests per second, simulated on the whole fleet."""
+    weighted_goodput_rps: float | None = None
+    """The same, each workload's weighted by its value: what the goodput objectives count."""
+    attainment: float
+    cost_usd_per_hour: float
+    usd_per_thousand_compliant: float | None
+    compliant_requests_per_usd: float | None
+    accelerators: int
+    nodes: int | None
+    power_w: float | None
+    """Board power of the accelerators at full load; no host, network or cooling."""
+    mfu: float | None
+
+
+class FleetPlan(Spec):
+    """One fleet, with everything that is known of it."""
+
+    format_version: Literal["1.0"] = "1.0"
+    planner_version: str
+    seed: int
+    created: str | None
+    """When, as told by the caller; never read from a clock."""
+    scenario: EffectiveScenario
+    status: Status
+    objective: ObjectiveValue
+    totals: Totals | None
+    pools: tuple[Pool, ...]
+    workloads: tuple[WorkloadResult, ...]
+    periods: tuple[PeriodResult, ...] = ()
+    planned_multiples: dict[str, float] = Field(default_factory=dict)
+    """What the demand of each workload was multiplied by to plan for scenarios of it."""
+    demand_scenarios: tuple[ScenarioResult, ...] = ()
+    """The fleet in every scenario of the demand."""
+    deferred: tuple[DeferredResult, ...] = ()
+    """Work that waits for periods in which units are free; of all totals only in the bill."""
+    placement: tuple[dict[str, Any], ...] = ()
+    supply: tuple[SupplyLine, ...]
+    bill: tuple[BillLine, ...]
+    decisions: tuple[Decision, ...]
+    splits: tuple[SplitByLength, ...] = ()
+    """Routing by prompt length; its promise stays that of the whole workload."""
+    rejected: tuple[Rejected, ...]
+    limits: tuple[LimitUse, ...]
+    evidence: Evidence
+    infeasibility: tuple[Infeasibility, ...] = ()
+    capacity_table: TableFleet | None = None
+    """The fleet where capacities were measured per request size; then there are no pools."""
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def read_plan(path: Path) -> FleetPlan:
+    """Read ``plan.json``.
+
+    Raises:
+        InputError: The file cannot be read, is no JSON, or is no plan.
+    """
+    text = read_text(path, MAX_BYTES)
+    try:
+        data = json.loads(text, parse_constant=_refuse_constant, parse_int=whole)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}") from error
+    try:
+        return FleetPlan.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "document"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise InputError(f"{path}: {where}: {first['msg']}{more}; is this a plan?") from error

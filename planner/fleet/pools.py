@@ -1,0 +1,92 @@
+"""Pools of a plan, and the curves that they rest on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from planner.fleet.figures import Interval
+from planner.spec import Spec
+
+
+class CurveNote(Spec):
+    """Where a pool's step times come from, and how wrong they may be."""
+
+    id: str
+    source: str
+    extrapolated: bool
+    relative_error: float | None
+    """Mean relative error of the law: on its own step tables, or of TPOT on benchmark runs that
+    were held out of its fit."""
+    caveat: str = ""
+    """What the error does not cover."""
+    measured_in: str | None = None
+    """The file of your own measurements that it was fitted to, if it was."""
+    replaces: str | None = None
+    """The catalogue's curve of the same configuration, whose place it takes."""
+    path_s: float = 0.0
+    """From client to engine and back, without load; counted in every TTFT."""
+
+
+class PrefixHits(Spec):
+    """What of a workload's prompts is found in prefix caches."""
+
+    workload: str
+    hit_rate: float
+    """Of the prompt tokens, those whose KV a replica held when the request was first admitted."""
+    source: Literal["simulated", "assumed constant"]
+    """Whether it follows from router, cache size and traffic, or was given."""
+
+
+class Pool(Spec):
+    """All replicas of one template."""
+
+    id: str
+    model: str
+    role: Literal["colocated", "prefill", "decode"]
+    group: str | None
+    accelerator: str
+    tp_degree: int
+    pp_degree: int
+    ep_degree: int
+    dp_degree: int
+    replicas: Annotated[int, Field(ge=1)]
+    domain: str | None
+    link_class: str | None
+    precision: str
+    kv_dtype: str
+    engine: str
+    max_model_len: int
+    """Longest request, prompt and output, that the workloads send here."""
+    memory_utilisation: float
+    block_size: int
+    prefix_caching: bool
+    """Whether replicas keep prefixes that requests of its workloads could find."""
+    chunked_prefill: bool
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    scheduling_policy: str
+    admission_limit_rps: float | None
+    router: str
+    kv_tokens: int
+    """KV cache of one replica, in tokens."""
+    offered_rps: float
+    """Load of the whole pool; users who wait count as their workload's ``user_rps``."""
+    capacity_rps: Interval
+    """Largest load of one replica, in a pool of about this size, that keeps every promise."""
+    busy_share: float | None
+    """Share of time in which a replica executes a step."""
+    mfu: float | None
+    curve: CurveNote
+    prefix_hits: tuple[PrefixHits, ...] = ()
+    """By workload of whose prefixes something is known."""
+    prefix_block_tokens: int | None = None
+    """Tokens of the blocks in which prefixes were kept in the simulation."""
+
+
+class RoutingShare(Spec):
+    """How much of a workload a pool serves."""
+
+    pool: str
+    share: float

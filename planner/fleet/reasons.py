@@ -1,0 +1,69 @@
+"""Why a plan is as it is."""
+
+from __future__ import annotations
+
+from planner.spec import Spec
+
+
+class SplitPart(Spec):
+    """Short or long prompts of a workload."""
+
+    id: str
+    """Appears in the ids of the pools that serve it."""
+    share: float
+    """Of the workload's requests."""
+    promise: float
+    """Attainment that the search promised to this part so that the whole keeps its own."""
+
+
+class SplitByLength(Spec):
+    """A workload whose long prompts are routed to pools of their own."""
+
+    workload: str
+    up_to: int
+    """Longest prompt, in tokens, that goes to the pools of the first part."""
+    parts: tuple[SplitPart, ...]
+    """Short prompts, then long ones."""
+
+
+class Decision(Spec):
+    """A question that the plan answers, and why so."""
+
+    question: str
+    answer: str
+    because: str
+    numbers: dict[str, float]
+
+
+class Rejected(Spec):
+    """A template that is not in the plan, and why."""
+
+    template: str
+    reason: str
+    numbers: dict[str, float]
+
+
+class LimitUse(Spec):
+    """How much of a limit the plan uses, and what one more would be worth."""
+
+    name: str
+    used: float
+    limit: float | None
+    shadow_price_usd_per_hour: float | None
+
+
+class Infeasibility(Spec):
+    """A limit or deadline that stands in the way.
+
+    Read as ``limit: has ..., needs ...: fastest_reachable``, then the remedy.
+    """
+
+    limit: str
+    has: str
+    """A noun: what there is."""
+    needs: str
+    """A noun: what there would have to be."""
+    fastest_reachable: str
+    """The physical reason or another, where there is one."""
+    remedy: str
+    """What would mend it, alone."""
