@@ -8,6 +8,7 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, LimitUse, Rejected
 from planner.milp import choose, relaxation_prices, resolve_prices
 from planner.planning.program import instance_of
+from planner.planning.refine import Verified
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
     from planner.planning.fleet import Fleet
-    from planner.planning.refine import Refined, Verified
+    from planner.planning.refine import Refined
     from planner.problem.resolve import Problem
 
 
@@ -113,10 +114,7 @@ def _does_the_last_unit_pay(problem: Problem, shown: Verified) -> tuple[Decision
     for pool, less, judgement in shown.one_less:
         if less is None or judgement is None or judgement.verdict != "kept":
             continue
-        goodput = sum(
-            rate * i.value for rate, i in zip(problem.rates_rps, judgement.intervals, strict=True)
-        )
-        smaller = goodput * 3600 / less.usd_per_hour
+        smaller = Verified(less, judgement).requests_per_usd
         found.append(
             Decision(
                 question=f"does the last unit of {pool} pay",
