@@ -43,7 +43,8 @@ def lengths_of(study: Study, build: Build, rates_rps: tuple[float, ...]) -> tupl
     """Draw prompts and outputs, and what of each prompt must be computed whatever is kept.
 
     What a cache that forgets nothing could find is left out of the third: bounds made from it
-    are optimistic, so that nobody is dropped whom a cache would save.
+    are optimistic, so that nobody is dropped whom a cache would save. Where users wait for their
+    answers, pools are simulated without a cache.
 
     Args:
         study: Draws of the problem.
@@ -51,7 +52,7 @@ def lengths_of(study: Study, build: Build, rates_rps: tuple[float, ...]) -> tupl
         rates_rps: The mix; only proportions matter.
     """
     draw = study.draws.get(rates_rps, 4_000, 0, 0)
-    if build.cache is None:
+    if build.cache is None or draw.closed:
         return draw.prompt, draw.output, draw.prompt
     traffic = draw.at(sum(rates_rps), block_tokens=build.cache.block_tokens)
     computed = traffic.prompt - traffic.most_found()

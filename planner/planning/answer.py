@@ -12,7 +12,7 @@ from planner.catalogue import Catalogue
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.clock import Clock
-from planner.planning.deferral import grown, place_deferred
+from planner.planning.deferral import NOT_PLACED, grown, place_deferred
 from planner.planning.document import Answer, Tried, plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.periods import period_results
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from planner.candidates.template import Removed, Template
     from planner.fleet import Decision, FleetPlan
-    from planner.planning.deferral import Placed
     from planner.scenario.load import LoadedScenario
     from planner.simulation.effort import Effort
 
@@ -165,18 +164,21 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
     shown = refined.best or refined.last
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out, refined.unsettled)
-    placed: Placed | None = None
+    alone, placed = shown, None
     if answer.problem.deferred:
         try:
             placed = place_deferred(answer, refined, shown.fleet, clock, tell)
         except InfeasibleError as error:
             return infeasible_plan(answer, "infeasible", no_time(answer.problem, error), left_out)
-        refined, shown = grown(answer.problem, refined, shown, placed)
+        except (LimitReachedError, KeyboardInterrupt):
+            refined = replace(refined, best=None, last=shown, unsettled=NOT_PLACED)
+        else:
+            refined, shown = grown(answer.problem, refined, shown, placed)
     tell("sweeping the demand", 0.95)
     problem, study, effort = answer.problem, answer.study, answer.effort
     router = problem.policies.router
     hits = shown.judgement.sample.hit_rates()
-    kept = any(keeps_prefixes(problem, pool) for pool in shown.fleet.pools)
+    kept = any(keeps_prefixes(problem, pool) for pool in alone.fleet.pools)
     try:
         tried = Tried(
             demand=sweep_demand(study, shown.fleet, router, effort),
@@ -186,14 +188,21 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             else period_results(problem, study, shown.fleet, effort),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
-            scenarios=scenario_results(answer, shown.fleet),
-            cold=_cold(answer, shown, clock, tell) if kept else None,
+            scenarios=scenario_results(answer, shown.fleet, _in_haste(effort, clock)),
+            cold=_cold(answer, alone, clock, tell) if kept else None,
+            alone=alone,
         )
         return plan_document(answer, refined, shown, tried, found.screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
-        stopped = replace(refined, unsettled=LIMIT_ENDED)
-        tried = Tried((), (), (), told, placed.results if placed is not None else ())
+        stopped = replace(refined, unsettled=refined.unsettled or LIMIT_ENDED)
+        deferred = placed.results if placed is not None else ()
+        tried = Tried((), (), (), told, deferred, alone=alone)
         return plan_document(answer, stopped, shown, tried, found.screened, left_out)
+
+
+def _in_haste(effort: Effort, clock: Clock) -> Effort:
+    """Return the effort of what is left to show; once the time is over, no run is made longer."""
+    return replace(effort, verify_limit=effort.verify.requests) if clock.over else effort
 
 
 def _cold(answer: Answer, shown: Verified, clock: Clock, tell: Teller) -> Cold:

@@ -20,11 +20,16 @@ class Clock:
         """Seconds left; at least a little, so that a solver may be given it."""
         return max(self.limit_s - (time.perf_counter() - self.started_s), 0.05)
 
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return time.perf_counter() - self.started_s > self.limit_s
+
     def check(self) -> None:
         """Stop if the time is over.
 
         Raises:
             LimitReachedError: It is.
         """
-        if time.perf_counter() - self.started_s > self.limit_s:
+        if self.over:
             raise LimitReachedError(f"the time limit of {self.limit_s:g} s is over")

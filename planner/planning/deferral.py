@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from planner.candidates.frontier import measure_frontier, setup_of
 from planner.candidates.screen import bounds_of
 from planner.candidates.serve import templates_of
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, DeferredPeriod, DeferredResult
 from planner.milp import Deferral, choose
 from planner.planning.fleet import Fleet
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from planner.problem.resolve import Deferred, Problem
     from planner.simulation.fleet import Study
 
+NOT_PLACED: Final = "a limit ended the work before units were found for the work that waits"
 MOST_ROUNDS: Final = 8
 LESS: Final = 0.97
 """By which the belief in what a lent unit does is lowered where its promise is not kept."""
@@ -85,19 +86,25 @@ def place_deferred(
 
     Raises:
         InfeasibleError: No pool can do some work, or the limits leave no units for it.
-        LimitReachedError: The time is over.
+        LimitReachedError: The time was over before the first loans were simulated.
     """
     calendar = answer.problem.calendar
     assert calendar is not None  # the scenario was refused without
     works = [_work(answer, one, fleet, clock, tell) for one in answer.problem.deferred]
     need = _needed(answer.problem, calendar, refined, fleet)
-    for _ in range(MOST_ROUNDS):
-        clock.check()
-        tell("finding time for work that may wait", 0.9)
-        choice = _lend(answer, calendar, refined, fleet, works, need, clock)
-        placed = _placed(answer, calendar, fleet, works, choice)
-        if placed.kept or not _take_back(placed, calendar, fleet, works, need):
-            break
+    placed: Placed | None = None
+    try:
+        for _ in range(MOST_ROUNDS):
+            clock.check()
+            tell("finding time for work that may wait", 0.9)
+            choice = _lend(answer, calendar, refined, fleet, works, need, clock)
+            placed = _placed(answer, calendar, fleet, works, choice)
+            if placed.kept or not _take_back(placed, calendar, fleet, works, need):
+                break
+    except (LimitReachedError, KeyboardInterrupt):
+        if placed is None:
+            raise
+    assert placed is not None  # the first round sets it or raises
     return placed
 
 

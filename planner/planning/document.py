@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.candidates.serve import longest_requests
 from planner.data import version
@@ -25,8 +25,10 @@ from planner.fleet import (
 )
 from planner.kernels import COMPILED
 from planner.planning.curve_notes import curve_note, curve_notes
+from planner.planning.deferral import NOT_PLACED
 from planner.planning.periods import over_all_periods
 from planner.planning.prefixes import (
+    beside_users,
     cold_evidence,
     hits_of,
     keeps_prefixes,
@@ -44,7 +46,7 @@ from planner.planning.traffic_notes import traffic_notes
 from planner.simulation.fleet import verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from planner.candidates.screen import Screened
     from planner.candidates.template import Removed
@@ -92,6 +94,9 @@ class Tried:
     scenarios: tuple[ScenarioResult, ...] = ()
     cold: Cold | None = None
     """The plan at a hit rate of 0, where prefixes are kept."""
+    alone: Verified | None = None
+    """The fleet before units were added for work that waits, where there is such work. What was
+    decided between is compared with it."""
 
 
 def effective_scenario(answer: Answer) -> EffectiveScenario:
@@ -101,19 +106,28 @@ def effective_scenario(answer: Answer) -> EffectiveScenario:
     """
     loaded = answer.loaded
     document = loaded.scenario.model_dump(mode="json", exclude_none=True)
-    for workload in document["workloads"]:
-        arrivals = workload["arrivals"]
-        for part, form in (
-            (workload["lengths"], "trace"),
-            (workload["lengths"], "histogram"),
-            (arrivals.get("replay", {}), "file"),
-            (workload.get("prefix", {}), "trace"),
-        ):
-            if (loaded.folder / part.get(form, "")).is_file():
-                part[form] = str(loaded.folder / part[form])
+    for part, form in _files_of(document):
+        named = part.get(form, "")
+        if (loaded.folder / named.partition("#")[0]).is_file():
+            part[form] = str(loaded.folder / named)
     if "curves" in document:
         document["curves"] = [str(loaded.folder / name) for name in loaded.scenario.curves]
     return EffectiveScenario(document=document, origins=loaded.origins())
+
+
+def _files_of(document: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield every part of a scenario that may name a file, and the key under which it does."""
+    for workload in document["workloads"]:
+        lengths = [workload["lengths"]]
+        while lengths:  # kinds of requests may be mixtures themselves
+            part = lengths.pop()
+            lengths += part.get("mixture", [])
+            yield part, "trace"
+            yield part, "histogram"
+        yield workload["arrivals"].get("replay", {}), "file"
+        yield workload.get("prefix", {}), "trace"
+    for profile in document.get("traffic", {}).get("profiles", []):
+        yield profile.get("series", {}), "file"
 
 
 def plan_document(
@@ -126,6 +140,7 @@ def plan_document(
 ) -> FleetPlan:
     """Write the plan of a fleet that was found and simulated."""
     problem = answer.problem
+    alone = tried.alone or shown
     kept_in = kept_share(tried.scenarios)
     verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
     sample = shown.judgement.sample
@@ -155,13 +170,13 @@ def plan_document(
         supply=_supply(problem, shown.fleet),
         bill=_bill(shown.fleet),
         decisions=(
-            *decisions(answer.problem, refined, shown, left_out),
+            *decisions(answer.problem, refined, alone, left_out),
             *tried.decisions,
-            *what_the_cache_is_worth(problem, shown, tried.cold),
+            *what_the_cache_is_worth(problem, alone, tried.cold),
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),
         ),
         splits=_splits(problem),
-        rejected=rejections(problem, refined, shown.fleet, screened, left_out),
+        rejected=rejections(problem, refined, alone.fleet, screened, left_out),
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,
@@ -194,6 +209,7 @@ def plan_document(
                 *_of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
                 *traffic_notes(problem),
+                *beside_users(problem, shown.fleet),
             ),
         ),
     )
@@ -453,7 +469,7 @@ def _notes(
     notes = []
     if why := _unproven(answer.problem, refined, shown):
         notes.append(f"not proven best: {why}")
-    if shown is not refined.best:
+    if shown is not refined.best and refined.unsettled != NOT_PLACED:
         notes.append("no fleet was found whose every promise is kept; this one is the last tried")
     notes += curve_notes(answer.problem, (p.template.build for p in shown.fleet.pools))
     if not COMPILED:

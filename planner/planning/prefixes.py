@@ -9,12 +9,13 @@ from planner.fleet import Decision, WithoutPrefixCache
 from planner.kernels.engine import COMPILED
 from planner.planning.fleet import Fleet
 from planner.planning.results import hits_document, interval
+from planner.problem.arrivals import UserArrivals
 from planner.problem.prefixes import ConstantHits, can_find
 from planner.simulation.capacity import VERIFYING
 from planner.simulation.fleet import sample_fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from planner.fleet import PrefixHits
     from planner.planning.document import Answer
@@ -39,8 +40,28 @@ class Cold:
 
 def keeps_prefixes(problem: Problem, pool: PoolChoice) -> bool:
     """Tell whether a pool keeps prefixes that requests of its workloads could find."""
-    known = any(can_find(problem.demands[w].prefix) for w in pool.template.serves)
-    return known and pool.template.build.cache is not None
+    mine = [problem.demands[w] for w in pool.template.serves]
+    known = any(can_find(demand.prefix) for demand in mine)
+    return known and pool.template.build.cache is not None and not _has_users(problem, pool)
+
+
+def _has_users(problem: Problem, pool: PoolChoice) -> bool:
+    """Tell whether users of a pool wait for answers: it is then simulated without a cache."""
+    return any(isinstance(problem.demands[w].arrivals, UserArrivals) for w in pool.template.serves)
+
+
+def beside_users(problem: Problem, fleet: Fleet) -> Iterator[str]:
+    """Say whose prefixes are not looked for, because users who wait share the replicas."""
+    for pool in fleet.pools:
+        if pool.template.build.cache is None or not _has_users(problem, pool):
+            continue
+        for w in pool.template.serves:
+            if can_find(problem.demands[w].prefix):
+                yield (
+                    f"{problem.demands[w].id}: shares replicas with users who wait for their"
+                    " answers; these are simulated without a prefix cache, every prompt computed"
+                    " whole"
+                )
 
 
 def why_slow(problem: Problem) -> tuple[str, ...]:
@@ -144,6 +165,7 @@ def what_the_cache_is_worth(
         said.append(
             f"planned at a hit rate of 0 the fleet costs {other.fleet.usd_per_hour:.2f} USD/h"
             f" instead of {cost:.2f} ({other.fleet.usd_per_hour / cost - 1:+.0%})"
+            + (", both without units for work that waits" if problem.deferred else "")
         )
     return (
         Decision(

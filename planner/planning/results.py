@@ -177,7 +177,12 @@ def _hits(
     problem: Problem, judgement: Judgement, hits: tuple[float, ...], w: int
 ) -> PrefixHits | None:
     demand = problem.demands[w]
-    kept = any(p.setup.cache is not None and p.load_rps[w] > 0 for p in judgement.sample.pools)
+    kept = any(
+        p.setup.cache is not None
+        and p.load_rps[w] > 0
+        and not any(p.load_rps[u] > 0 for u, _ in judgement.sample.users)
+        for p in judgement.sample.pools
+    )
     return hits_document(demand, hits[w]) if kept and demand.prefix is not None else None
 
 

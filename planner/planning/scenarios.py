@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planner.planning.document import Answer
     from planner.planning.fleet import Fleet
     from planner.problem.resolve import Outcome, Problem
+    from planner.simulation.effort import Effort
 
 SCENARIOS: Final = 6
 """Stream of random draws for this purpose, beside those of ``planner.simulation.capacity``."""
@@ -97,8 +98,14 @@ def _usd_per_request(answer: Answer) -> tuple[float, ...]:
     return tuple(found)
 
 
-def scenario_results(answer: Answer, fleet: Fleet) -> tuple[ScenarioResult, ...]:
-    """Simulate a fleet in every scenario, routed as it is at the demand planned for."""
+def scenario_results(answer: Answer, fleet: Fleet, effort: Effort) -> tuple[ScenarioResult, ...]:
+    """Simulate a fleet in every scenario, routed as it is at the demand planned for.
+
+    Args:
+        answer: The question.
+        fleet: The pools and their loads.
+        effort: How long runs are; longer while a verdict is open, up to its limit.
+    """
     problem = answer.problem
     asked = problem.asked
     results = []
@@ -111,7 +118,7 @@ def scenario_results(answer: Answer, fleet: Fleet) -> tuple[ScenarioResult, ...]
             FleetPool(pool.setup, tuple(x * s for x, s in zip(pool.load_rps, scale, strict=True)))
             for pool in fleet.for_simulation(problem.policies.router)
         ]
-        judged = judge_fleet(answer.study, pools, effort=answer.effort, stream=SCENARIOS)
+        judged = judge_fleet(answer.study, pools, effort=effort, stream=SCENARIOS)
         found = judged.sample.intervals([whole.parts for whole in asked])
         verdicts = [
             whole_verdict(whole, judged.verdicts, estimate)

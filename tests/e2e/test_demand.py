@@ -222,6 +222,50 @@ def test_no_room_at_all_is_infeasible(capsys):
     assert plan["infeasibility"][0]["limit"] == "completion_window of index"
 
 
+def test_decisions_do_not_count_units_that_were_added_for_work_that_waits(tmp_path, capsys):
+    """Prompts that share a beginning, two accelerators to choose from, and too small valleys."""
+    text = NIGHT.read_text().replace(
+        "    slo: {ttft: 1 s", "    prefix: {system_prompt: 200 tokens}\n    slo: {ttft: 1 s"
+    )
+    text = text.replace("objective:", "  - {id: h200-sxm, price: 3.79 USD/h}\nobjective:")
+    path = tmp_path / "night.yaml"
+    path.write_text(text)
+    settings = (
+        "workloads.index.arrivals.poisson=60 req/s",
+        "policies.tp_degrees=[1]",
+        "policies.max_num_seqs=[256]",
+        "policies.max_num_batched_tokens=[2048]",
+    )
+    plan = planned(capsys, path, *(word for s in settings for word in ("--set", s)))
+    said = {d["question"]: d["numbers"] for d in plan["decisions"]}
+    added = said["when is index done"]["usd_per_hour_added"]
+    assert added > 0
+    alone = plan["totals"]["cost_usd_per_hour"] - added
+    assert said["which accelerator"]["usd_per_hour"] == pytest.approx(alone)
+    cache = said["what is the prefix cache worth"]
+    assert cache["usd_per_hour"] == pytest.approx(alone)
+    assert cache["usd_per_hour_saved"] >= 0  # what is found need not be computed
+
+
+# --- users beside prefixes -------------------------------------------------------------------
+
+
+def test_prompts_beside_users_who_wait_are_computed_whole_and_the_plan_says_so(tmp_path, capsys):
+    text = (shipped("scenarios") / "users.yaml").read_text()
+    path = tmp_path / "users.yaml"
+    shares = "    prefix: {system_prompt: 200 tokens}\n    slo: {ttft: 2 s"
+    path.write_text(text.replace("    slo: {ttft: 2 s", shares))
+    settings = ("policies.tp_degrees=[1]", "policies.sharing=shared", "policies.max_num_seqs=[256]")
+    plan = planned(capsys, path, *(word for s in settings for word in ("--set", s)))
+    assert plan["evidence"]["verified"]
+    assert [pool["prefix_caching"] for pool in plan["pools"]] == [False]
+    service = plan["workloads"][1]
+    assert service["prefix_hits"] is None
+    assert service["misses"] is not None  # somebody kept account
+    assert any("service: shares replicas with users" in note for note in plan["evidence"]["notes"])
+    assert plan["evidence"]["without_prefix_cache"] is None
+
+
 # --- demand that is not known ----------------------------------------------------------------
 
 LAUNCH = shipped("scenarios") / "launch.yaml"

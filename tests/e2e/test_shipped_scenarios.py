@@ -285,6 +285,41 @@ def test_a_plan_is_simulated_from_another_folder_whatever_its_name(tmp_path, mon
     assert result.verdict == "kept"
 
 
+def test_every_file_of_a_scenario_is_found_from_another_folder(tmp_path, monkeypatch):
+    """In kinds of requests that are mixed, within mixtures of mixtures, and of rates over time."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "t.csv").write_text("prompt_tokens,output_tokens\n300,20\n500,30\n")
+    (tmp_path / "in" / "r.csv").write_text("window_start_s,requests_per_s\n0,1\n3600,2\n")
+    text = (shipped("scenarios") / "quickstart.yaml").read_text()
+    kinds = "[{trace: t.csv}, {prompt: {fixed: 9}, output: {fixed: 9}}]"
+    mixed = f"mixture: [{{trace: t.csv}}, {{mixture: {kinds}}}]"
+    text = text.replace("histogram: azure-conversation-2023", mixed)
+    text += "traffic: {profiles: [{series: {file: r.csv}}]}\n"
+    (tmp_path / "in" / "s.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    plan = plan_scenario(load_scenario(Path("in/s.yaml")), effort=EFFORT)
+    again = FleetPlan.model_validate_json(dump_json(plan))
+    (result,) = simulate_plan(again, effort=EFFORT)
+    assert result.verdict == "kept"
+
+
+def test_what_is_lent_was_not_found_in_time_but_the_fleet_was(monkeypatch):
+    """The time ends before work that may wait has its units: the fleet for the rest is kept."""
+
+    def over(*_args):
+        raise LimitReachedError("over")
+
+    whole = plan_of("overnight")
+    monkeypatch.setattr("planner.planning.answer.place_deferred", over)
+    plan = plan_scenario(load_scenario(shipped("scenarios") / "overnight.yaml"), effort=EFFORT)
+    assert plan.status == "feasible"
+    assert not plan.evidence.verified
+    assert "work that waits" in plan.evidence.unproven
+    assert plan.deferred == ()
+    assert plan.totals is not None
+    assert [(p.id, p.replicas) for p in plan.pools] == [(p.id, p.replicas) for p in whole.pools]
+
+
 def test_time_that_ends_while_measuring_still_gives_a_plan_that_says_so(monkeypatch):
     """The clock runs out at the fifth template: the first four make a fleet, proven or not."""
     measured = []

@@ -189,6 +189,22 @@ def test_realistic_laws_in_picoseconds_fit() -> None:
     assert fits_64_bits(requests, Colocated(options, law))
 
 
+@pytest.mark.parametrize("kind", ["synchronous", "asynchronous"])
+def test_arrivals_over_46_days_in_picoseconds_are_served_by_compiled_code(kind: str) -> None:
+    # the sparsest traffic that is simulated: 4e6 s
+    options = replace(ENGINE, prefix_caching=True, async_scheduling=kind == "asynchronous")
+    days = 4 * 10**18
+    requests = traffic(
+        (0, 9, 5), (days // 2, 8, 30), (days - 40, 7, 20), (days, 9, 9),
+        prefix_start=[0, 2, 4, 6, 8], prefix_name=[0, 1, 0, 1, 0, 1, 0, 1],
+    )  # fmt: skip
+    setup = Colocated(options, StepLaw(((0, 10**10), (100, 10**11)), c_k=10**6))
+    assert fits_64_bits(requests, setup)
+    options = {"token_times": True, "keep_steps": False, "max_steps": 1000}
+    expected = plain.run(requests, setup, **options)
+    assert differences(expected, compiled.run(requests, setup, **options)) == []
+
+
 # --- limits, threads, refusals -----------------------------------------------------------------
 
 

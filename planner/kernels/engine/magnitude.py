@@ -26,15 +26,17 @@ def fits_64_bits(traffic: Traffic, setup: Colocated | Disaggregated) -> bool:
         return True
     limit = traffic.output if traffic.limit is None else traffic.limit
     longest = int(traffic.prompt.max()) + int(limit.max())
-    far = [int(traffic.arrival[-1])]
-    if isinstance(setup, Colocated):
+    last = int(traffic.arrival[-1])
+    far = [0]
+    if isinstance(setup, Colocated):  # its only sums of times are those that watch the clock
         sides = [(setup.engine, setup.law)]
     else:
         sides = [(setup.prefill, setup.prefill_law), (setup.decode, setup.decode_law)]
         link = setup.link
-        far += [setup.hop, link.latency, link.ticks_per_token * longest]
+        far += [last, setup.hop, link.latency, link.ticks_per_token * longest]
     return (
         longest < 2**31
+        and last < _LAST
         and max(far) < _LAST // 4
         and all(
             _options_fit(options) and _law_fits(law, options, n, longest) for options, law in sides
