@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.errors import InputError, nearest
 from planner.measurements.client_sets import client_set_of, has_lengths, read_client_set
-from planner.measurements.request_files import read_chunks
+from planner.measurements.request_files import read_chunks, row_place
 from planner.measurements.request_times import LONGEST_SPAN_S, WrongValueError, parse_numbers
 from planner.measurements.text_lines import bounded_lines, csv_rows, open_text, told
 from planner.units import shown
@@ -62,7 +62,7 @@ def read_rate_series(
     archive = client_set_of(path)
     if archive is not None:
         return read_client_set(*archive).total_rate()
-    start, rate, label = _rows(path, columns)
+    start, rate, label, lines = _rows(path, columns)
     kinds = sorted(set(label))
     if name is None and len(kinds) > 1:
         raise InputError(f"{path}: holds several series; name one: {', '.join(kinds[:20])}")
@@ -70,16 +70,25 @@ def read_rate_series(
     if not mine.any():
         raise InputError(f"{path}: there is no series {name!r}; {nearest(str(name), kinds)}")
     start, rate = start[mine], rate[mine]
-    if not rate.sum() > 0 or (np.diff(start) <= 0).any():
-        raise InputError(f"{path}: starts must ascend, and some rate be above 0")
+    back = np.diff(start) <= 0
+    if back.any():
+        later = int(np.argmax(back)) + 1
+        row = int(np.flatnonzero(mine)[later])
+        raise InputError(
+            f"{row_place(path, row + 1, lines[row] if lines else None)}: {columns[0]} is"
+            f" {start[later]:g} after {start[later - 1]:g}; starts of a series must ascend"
+        )
+    if not rate.any():
+        raise InputError(f"{path}: no {columns[1]} is above 0; a series needs one that is")
     return start, rate
 
 
-def _rows(path: Path, columns: tuple[str, str]) -> tuple[Floats, Floats, list[str]]:
-    """Return starts, rates and names of series of all rows."""
+def _rows(path: Path, columns: tuple[str, str]) -> tuple[Floats, Floats, list[str], list[int]]:
+    """Return starts, rates and names of series of all rows, and their lines if there are lines."""
     starts: list[Floats] = []
     rates: list[Floats] = []
     names: list[str] = []
+    lines: list[int] = []
     for chunk in read_chunks(path):
         for column in columns:
             if not chunk.has(column):
@@ -91,24 +100,24 @@ def _rows(path: Path, columns: tuple[str, str]) -> tuple[Floats, Floats, list[st
         ):
             kept.append(_numbers(path, chunk, column, high))
         names += chunk.column("workload") if chunk.has("workload") else [""] * chunk.rows
+        lines += chunk.lines
         if len(names) > MOST_WINDOWS:
             raise InputError(f"{path}: more than {MOST_WINDOWS:,} windows; take longer ones")
     if not starts:
         raise InputError(f"{path}: is empty; it needs one window a row")
-    return np.concatenate(starts), np.concatenate(rates), names
+    return np.concatenate(starts), np.concatenate(rates), names, lines
 
 
 def _numbers(path: Path, chunk: Chunk, column: str, high: float) -> Floats:
     try:
         values = parse_numbers(chunk.column(column))
     except WrongValueError as error:
-        row = chunk.first_row + error.at
-        raise InputError(f"{path}: row {row}: {column} is {error}") from error
+        raise InputError(f"{chunk.place(path, error.at)}: {column} is {error}") from error
     good = (values >= 0) & (values <= high)
     if not good.all():
         at = int(np.argmin(good))
         raise InputError(
-            f"{path}: row {chunk.first_row + at}: {column} is {shown(chunk.column(column)[at])};"
+            f"{chunk.place(path, at)}: {column} is {shown(chunk.column(column)[at])};"
             f" expected a number from 0 to {high:g}"
         )
     return values

@@ -39,12 +39,18 @@ class Chunk:
         names: Columns that there are.
         rows: How many.
         data: Columns of CSV and Parquet by name; the rows themselves for JSONL.
+        lines: On which line of the text each row ends; empty for Parquet, which has none.
     """
 
     first_row: int
     names: tuple[str, ...]
     rows: int
     data: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+    lines: Sequence[int] = ()
+
+    def place(self, path: Path, at: int) -> str:
+        """Say where a row of this chunk is written: by its line, or its number in Parquet."""
+        return row_place(path, self.first_row + at, self.lines[at] if self.lines else None)
 
     def column(self, name: str) -> Sequence[Any]:
         """Return a column; of JSONL, a dotted name reaches into objects, and gaps are ``None``."""
@@ -57,6 +63,11 @@ class Chunk:
         if isinstance(self.data, list):
             return _reach(self.data[0], name) is not None or name in self.names
         return name in self.names
+
+
+def row_place(path: Path, row: int, line: int | None) -> str:
+    """Say where a row is written: by its line, or by its number in a file without lines."""
+    return f"{path}: row {row}" if line is None else f"{path}:{line}:1"
 
 
 def read_chunks(path: Path) -> Iterator[Chunk]:
@@ -89,14 +100,16 @@ def _csv_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
     number = 1
     while found := list(islice(reader, ROWS)):
         rows = [cells for _, cells in found if cells]
+        lines = [line for line, cells in found if cells]
         if not set(map(len, rows)) <= {len(names)}:
             at = next(i for i, row in enumerate(rows) if len(row) != len(names))
             raise InputError(
-                f"{path}: row {number + at} has {len(rows[at])} fields; the header has {len(names)}"
+                f"{path}:{lines[at]}:1: {len(rows[at])} cells where the header has {len(names)};"
+                " quote what holds a comma, or mend the row"
             )
         if rows:
             columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-            yield Chunk(number, names, len(rows), columns)
+            yield Chunk(number, names, len(rows), columns, lines)
             number += len(rows)
 
 
@@ -104,13 +117,14 @@ def _json_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
     number, line_number = 1, 0
     source = bounded_lines(path, file)
     while lines := list(islice(source, ROWS)):
-        rows = []
+        rows, places = [], []
         for line in lines:
             line_number += 1
             if line.strip():
                 rows.append(json_row(path, line_number, line))
+                places.append(line_number)
         if rows:
-            yield Chunk(number, tuple(map(str, rows[0])), len(rows), rows)
+            yield Chunk(number, tuple(map(str, rows[0])), len(rows), rows, places)
             number += len(rows)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.errors import InputError
+from planner.measurements.request_files import row_place
 from planner.measurements.request_times import LONGEST_SPAN_S
 from planner.measurements.request_trace import (
     PrefixBlocks,
@@ -36,6 +37,8 @@ class Parts:
     session: list[NDArray[np.int32]] = field(default_factory=list)
     lengths_of_prefix: list[NDArray[np.int64]] = field(default_factory=list)
     names_of_prefix: list[NDArray[np.int64]] = field(default_factory=list)
+    line: list[NDArray[np.int32]] = field(default_factory=list)
+    """On which line of a text each row ends; empty where a file has none."""
     start: str | None = None
     rows: int = 0
 
@@ -70,7 +73,7 @@ def assemble(path: Path, time: str, parts: Parts, *notes_before: str) -> Request
     time_s, tick_s = None, 0.0
     if parts.time:
         time_s = np.concatenate(parts.time)
-        _refuse_far_apart(path, time, time_s)
+        _refuse_far_apart(path, time, time_s, parts.line)
         if (np.diff(time_s) < 0).any():
             order = np.argsort(time_s, kind="stable")
             time_s = time_s[order]
@@ -95,7 +98,9 @@ def assemble(path: Path, time: str, parts: Parts, *notes_before: str) -> Request
     )
 
 
-def _refuse_far_apart(path: Path, name: str, time_s: NDArray[np.float64]) -> None:
+def _refuse_far_apart(
+    path: Path, name: str, time_s: NDArray[np.float64], line: list[NDArray[np.int32]]
+) -> None:
     """Refuse a log over decades: it has times of two kinds, or they are read in a wrong unit."""
     span_s = float(np.ptp(time_s))
     if span_s <= LONGEST_SPAN_S:
@@ -105,8 +110,10 @@ def _refuse_far_apart(path: Path, name: str, time_s: NDArray[np.float64]) -> Non
     early = time_s <= ascending[gap]
     few = early if early.sum() <= early.size / 2 else ~early
     year = 365.25 * 86_400
+    at = int(np.argmax(few))
+    where = row_place(path, at + 1, int(np.concatenate(line)[at]) if line else None)
     raise InputError(
-        f"{path}: row {int(np.argmax(few)) + 1}: {name} lies {span_s / year:,.0f} years from that"
+        f"{where}: {name} lies {span_s / year:,.0f} years from that"
         f" of other rows, and no log covers more than {LONGEST_SPAN_S / year:.0f}; mend the row,"
         " or name the unit of all: --column time_unit=ms"
     )

@@ -23,7 +23,7 @@ from planner.measurements.request_times import (
     unit_of,
 )
 from planner.measurements.traces import KNOWN_COLUMNS, LONGEST_TOKENS
-from planner.units import SHOWN
+from planner.units import SHOWN, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from planner.measurements.request_trace import RequestTrace
 
 MOST_ROWS: Final = 50_000_000
-
+_MOST_BLOCK: Final = 2**63
 
 KNOWN: Final[dict[str, tuple[str, ...]]] = {
     "time": (
@@ -159,6 +159,8 @@ class _Reader:
         if self.prefix is not None:
             self._prefixes(chunk, self.prefix, parts)
         parts.rows += chunk.rows
+        if chunk.lines:
+            parts.line.append(np.array(chunk.lines, np.int32))
 
     def _tokens(self, chunk: Chunk, name: str) -> NDArray[np.float64]:
         try:
@@ -171,8 +173,8 @@ class _Reader:
         if wrong.any():
             at = int(np.argmax(wrong))
             raise InputError(
-                f"{self.path}: row {chunk.first_row + at}: {name} is {values[at]:g}; expected a"
-                f" whole number of tokens from 0 to {LONGEST_TOKENS:,}"
+                f"{chunk.place(self.path, at)}: {name} is {values[at]:g}; expected a whole"
+                f" number of tokens from 0 to {LONGEST_TOKENS:,}"
             )
         return values
 
@@ -193,7 +195,7 @@ class _Reader:
             raise self._blame(chunk, name, error) from error
 
     def _blame(self, chunk: Chunk, name: str, error: WrongValueError) -> InputError:
-        return InputError(f"{self.path}: row {chunk.first_row + error.at}: {name} is {error}")
+        return InputError(f"{chunk.place(self.path, error.at)}: {name} is {error}")
 
     def _numbered(self, what: str, values: Sequence[Any]) -> NDArray[np.int32]:
         codes = self.codes[what]
@@ -208,14 +210,21 @@ class _Reader:
 
     def _prefixes(self, chunk: Chunk, name: str, parts: Parts) -> None:
         lists = chunk.column(name)
-        if not all(isinstance(one, list) for one in lists):
-            raise InputError(f"{self.path}: {name}: expected a list of block ids in every row")
-        try:
-            names = np.array([block for one in lists for block in one], np.int64)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise InputError(f"{self.path}: {name}: block ids are whole numbers") from error
+        wrong = next((i for i, one in enumerate(lists) if not _are_blocks(one)), None)
+        if wrong is not None:
+            raise InputError(
+                f"{chunk.place(self.path, wrong)}: {name} is {shown(lists[wrong])}; expected a"
+                " list of block ids, whole numbers below 2^63"
+            )
+        names = np.array([block for one in lists for block in one], np.int64)
         parts.names_of_prefix.append(names)
         parts.lengths_of_prefix.append(np.array([len(one) for one in lists], np.int64))
+
+
+def _are_blocks(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        type(block) is int and -_MOST_BLOCK <= block < _MOST_BLOCK for block in value
+    )
 
 
 def _failures(values: Sequence[Any]) -> NDArray[np.bool_]:

@@ -142,7 +142,7 @@ def test_a_series_is_read_by_its_name(tmp_path):
         ("workload,window_start_s,requests_per_s\na,0,1\nb,0,1\n", None, "several series"),
         ("workload,window_start_s,requests_per_s\na,0,1\n", "c", "no series 'c'"),
         ("window_start_s,rps\n0,1\n", None, "no column 'requests_per_s'"),
-        ("window_start_s,requests_per_s\n0,-1\n", None, "row 1: requests_per_s is '-1'; expected"),
+        ("window_start_s,requests_per_s\n0,-1\n", None, ":2:1: requests_per_s is '-1'; expected"),
         ("window_start_s,requests_per_s\n0,1\n0,1\n", None, "must ascend"),
         ("window_start_s,requests_per_s\n0,x\n", None, "no number"),
     ],

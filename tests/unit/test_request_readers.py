@@ -107,24 +107,28 @@ def test_chunks_join_without_a_seam(tmp_path):
     assert trace.span_s == pytest.approx(n * 0.01)
 
 
+BARE = '{"input_length": 1, "output_length": 2}'
+BLOCKS = '{"input_length": 1, "output_length": 1, "hash_ids": %s}'
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
         ("log.csv", "a,b\n1,2\n", "no known pair of length columns among a, b"),
         ("log.csv", "prompt_tokens,output_tokens\n", "is empty"),
         ("log.csv", "", "is empty"),
-        ("log.csv", "prompt_tokens,output_tokens\n1\n", "row 1 has 1 fields; the header has 2"),
-        ("log.csv", "prompt_tokens,output_tokens\n1,x\n", "row 1: output_tokens is 'x', no num"),
-        ("log.csv", "prompt_tokens,output_tokens\n1,1\n1,-4\n", "row 2: output_tokens is -4"),
-        ("log.csv", "prompt_tokens,output_tokens\n1,1.5\n", "row 1: output_tokens is 1.5"),
+        ("log.csv", "prompt_tokens,output_tokens\n1\n", ":2:1: 1 cells where the header has 2"),
+        ("log.csv", "prompt_tokens,output_tokens\n1,x\n", ":2:1: output_tokens is 'x', no num"),
+        ("log.csv", "prompt_tokens,output_tokens\n1,1\n1,-4\n", ":3:1: output_tokens is -4"),
+        ("log.csv", "prompt_tokens,output_tokens\n1,1.5\n", ":2:1: output_tokens is 1.5"),
         ("log.csv", "prompt_tokens,output_tokens\n,\n", "no request has both lengths"),
-        ("log.csv", "ts,prompt_tokens,output_tokens\n1,1,1\n,1,1\n", "row 2: ts is missing"),
+        ("log.csv", "ts,prompt_tokens,output_tokens\n1,1,1\n,1,1\n", ":3:1: ts is missing"),
         ("log.csv", "ts,prompt_tokens,output_tokens\n2024-13-40,1,1\n", "no date with a time"),
         *(
             (
                 "log.csv",
                 f"ts,prompt_tokens,output_tokens\n{one},1,1\n{one},2,2\n{two},1,1\n",
-                f"row 3: ts {what}",
+                f":4:1: ts {what}",
             )
             for one, two, what in (
                 ("2024-01-02 03:04:05", "1704164645", "is '1704164645', a number, and others are"),
@@ -153,18 +157,36 @@ def test_chunks_join_without_a_seam(tmp_path):
         (
             "log.jsonl",
             '{"input_length": 1, "output_length": ' + "9" * 5_000 + "}",
-            "row 1: output_length is inf; expected a whole number",
+            ":1:1: output_length is inf; expected a whole number",
         ),
         (
             "log.jsonl",
             '{"input_length": 1, "output_length": true}',
-            "row 1: output_length is true, no number",
+            ":1:1: output_length is true, no number",
         ),
-        ("log.csv", f"prompt_tokens,output_tokens\n1,1\n1,{'x' * 200}\n", "row 2: output_tokens"),
+        ("log.csv", f"prompt_tokens,output_tokens\n1,1\n1,{'x' * 200}\n", ":3:1: output_tokens"),
         ("log.jsonl", "[1]\n", "expected an object"),
         ("log.jsonl", "{\n", "log.jsonl:1:2: not JSON: Expecting property name"),
         ("log.txt", "x", "a request log is CSV, JSONL"),
-        ("m.jsonl", '{"input_length":1,"output_length":1,"hash_ids":3}', "expected a list"),
+        ("log.csv", "prompt_tokens,output_tokens\n\n1,1\n\n1,x\n", "log.csv:5:1: output_tokens"),
+        ("log.csv", "prompt_tokens,output_tokens\n1,1\n\n1,1,1\n", "log.csv:4:1: 3 cells where"),
+        ("log.jsonl", BARE + "\n\n" + BARE.replace("2", "-2"), "log.jsonl:3:1: output_length is"),
+        *(
+            (
+                "m.jsonl",
+                f'{BLOCKS % "[1]"}\n\n{BLOCKS % odd}\n',
+                f"m.jsonl:3:1: hash_ids is {told}; expected a list of block ids",
+            )
+            for odd, told in (
+                ("3", "3"),
+                ("null", "nothing"),
+                ("[1.7]", "a list"),
+                ("[true]", "a list"),
+                ('["a"]', "a list"),
+                ("[[1]]", "a list"),
+                (f"[{2**63}]", "a list"),
+            )
+        ),
     ],
 )
 def test_refusals_name_the_row(tmp_path, name, text, words):
