@@ -11,9 +11,10 @@ from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import NoFleetError
+from planner.planning.answered import Answer, Tried
 from planner.planning.clock import Clock
 from planner.planning.deferral import NOT_PLACED, grown, place_deferred
-from planner.planning.document import Answer, Tried, plan_document
+from planner.planning.document import plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from planner.candidates.template import Template
     from planner.fleet import PeriodResult
     from planner.milp import Choice
+    from planner.planning.answered import Answer
     from planner.planning.clock import Clock
-    from planner.planning.document import Answer
     from planner.planning.refine import Refined, Verified
     from planner.planning.teller import Teller
     from planner.problem.periods import Calendar

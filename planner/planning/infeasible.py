@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planner.errors import InfeasibleError
     from planner.milp import NoFleetError
     from planner.milp.relax import Shortfall
-    from planner.planning.document import Answer
+    from planner.planning.answered import Answer
     from planner.problem.resolve import Demand, Problem
     from planner.simulation.fleet import Study
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from planner.fleet import PrefixHits
-    from planner.planning.document import Answer
+    from planner.planning.answered import Answer
     from planner.planning.fleet import PoolChoice
     from planner.planning.refine import Verified
     from planner.problem.resolve import Problem

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.fleet import Verdict
-    from planner.planning.document import Answer
+    from planner.planning.answered import Answer
     from planner.planning.fleet import Fleet
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.resolve import Demand, Problem, Whole

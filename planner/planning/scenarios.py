@@ -22,7 +22,7 @@ from planner.simulation.fleet import FleetPool, judge_fleet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.planning.document import Answer
+    from planner.planning.answered import Answer
     from planner.planning.fleet import Fleet
     from planner.problem.resolve import Outcome, Problem
     from planner.simulation.effort import Effort

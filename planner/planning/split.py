@@ -24,8 +24,8 @@ from planner.planning.study import study_of
 if TYPE_CHECKING:
     from planner.candidates.split import Split
     from planner.candidates.template import Build
+    from planner.planning.answered import Answer
     from planner.planning.clock import Clock
-    from planner.planning.document import Answer
     from planner.planning.refine import Refined
     from planner.planning.teller import Teller
     from planner.problem.resolve import Problem

@@ -174,7 +174,7 @@ BLOCKS = '{"input_length": 1, "output_length": 1, "hash_ids": %s}'
         *(
             (
                 "m.jsonl",
-                f'{BLOCKS % "[1]"}\n\n{BLOCKS % odd}\n',
+                f"{BLOCKS % '[1]'}\n\n{BLOCKS % odd}\n",
                 f"m.jsonl:3:1: hash_ids is {told}; expected a list of block ids",
             )
             for odd, told in (
