@@ -223,6 +223,18 @@ def parse_yaml(text: str, name: str) -> Source:
     return Source(name, data, builder.places, tuple(builder.problems))
 
 
+def json_places(text: str, name: str) -> Mapping[Loc, Where | str]:
+    """Find where each key and item of a JSON document is written; JSON is nearly YAML.
+
+    Returns:
+        Nothing where the document is longer or odder than YAML is walked; its paths must do.
+    """
+    try:
+        return parse_yaml(text.replace("\t", " "), name).places
+    except InputError:
+        return {}
+
+
 def write_yaml(data: object) -> str:
     """Write plain data as YAML that :func:`parse_yaml` reads back the same."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)

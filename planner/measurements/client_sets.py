@@ -11,8 +11,6 @@ import ast
 import io
 import math
 import re
-import tarfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,13 +20,12 @@ import numpy as np
 from planner.errors import InputError, nearest
 from planner.measurements.request_times import LONGEST_SPAN_S
 from planner.measurements.request_trace import RequestTrace
+from planner.measurements.set_files import files_of
 from planner.measurements.text_lines import csv_rows, parse_json
 from planner.measurements.traces import LONGEST_TOKENS
 from planner.units import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -38,8 +35,6 @@ _MEMBER: Final = re.compile(
     r"^(?:(?P<folder>.*)/)?chunk-(?P<n>\d{1,6})-(?P<kind>trace\.csv|dataset\.json)$"
 )
 
-MOST_BYTES: Final = 2**30
-"""All files of a set together, unpacked."""
 MOST_TEXT: Final = 2**24
 """Longest text of one distribution."""
 MOST_SAMPLED: Final = 20_000_000
@@ -124,7 +119,7 @@ def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
         InputError: It cannot be read, holds no such set, or a file of it makes no sense.
     """
     by_folder: dict[str, dict[int, dict[str, bytes]]] = {}
-    for name, data in _members(path):
+    for name, data in files_of(path, _MEMBER):
         found = _MEMBER.match(name)
         if found is not None:
             files = by_folder.setdefault(found["folder"] or "", {})
@@ -161,37 +156,11 @@ def has_lengths(path: Path, folder: str | None = None) -> bool:
         InputError: It cannot be read.
     """
     wanted = None if folder is None else folder.strip("/")
-    found = (_MEMBER.match(name) for name, _ in _members(path))
+    found = (_MEMBER.match(name) for name, _ in files_of(path, _MEMBER))
     return any(
         one is not None and one["kind"] == "dataset.json" and wanted in (None, one["folder"] or "")
         for one in found
     )
-
-
-def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    total = 0
-    try:
-        if path.is_dir():
-            for file in sorted(path.glob("chunk-*")):
-                total += file.stat().st_size
-                _bounded(path, total)
-                yield file.name, file.read_bytes()
-            return
-        with tarfile.open(path, "r:*") as archive:
-            for member in archive:
-                if not member.isfile() or _MEMBER.match(member.name) is None:
-                    continue
-                total += member.size
-                _bounded(path, total)
-                data = archive.extractfile(member)
-                yield member.name, data.read() if data else b""
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-
-
-def _bounded(path: Path, total: int) -> None:
-    if total > MOST_BYTES:
-        raise InputError(f"{path}: more than {MOST_BYTES >> 20} MiB unpacked; take fewer clients")
 
 
 def _client(place: str, number: int, files: dict[str, bytes]) -> ClientOfSet:

@@ -14,7 +14,7 @@ import numpy as np
 
 from planner.errors import InputError
 from planner.measurements.node import Node
-from planner.measurements.text_lines import csv_rows, csv_table, open_text, told
+from planner.measurements.text_lines import csv_rows, csv_table, open_text, refuse_odd, told
 from planner.measurements.text_lines import parse_json as parse_text
 from planner.source import read_source
 
@@ -78,8 +78,7 @@ def probe(path: Path) -> Probe:
             raise InputError(f"{str(path)!r}: no such file") from error
         if stat.S_ISDIR(mode):
             return Probe(path, "folder", _names(path))
-        if not stat.S_ISREG(mode):
-            raise InputError(f"{path}: is no regular file")
+        refuse_odd(path)
         with path.open("rb") as raw:
             if raw.read(4) == b"PK\x03\x04":
                 return Probe(path, "npz", None)

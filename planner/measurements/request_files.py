@@ -17,6 +17,7 @@ from planner.measurements.text_lines import (
     csv_rows,
     json_row,
     open_text,
+    refuse_odd,
     told,
 )
 
@@ -143,9 +144,9 @@ def _parquet_chunks(path: Path) -> Iterator[Chunk]:
 
     first = 1
     with told(path):
+        refuse_odd(path)
         if not path.is_file():
             path.open("rb").close()  # says what it is instead
-            raise InputError(f"{path}: is no regular file; name a Parquet file")
         try:
             table = pl.scan_parquet(path)
             for batch in table.collect_batches(chunk_size=ROWS, maintain_order=True):

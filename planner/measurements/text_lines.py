@@ -8,6 +8,7 @@ import gzip
 import json
 import math
 import re
+import stat
 import zlib
 from collections import Counter
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 LONGEST_LINE: Final = 1_000_000
 """Characters of a line; traces that carry the texts themselves have long ones."""
+MOST_BLANK: Final = 1_000_000
+"""Empty lines of a file; an archive of nothing else would take for ever."""
 LONGEST_WHOLE: Final = 300
 """Most digits of a whole number that is one."""
 _LONG: Final = re.compile(rf"\d{{{LONGEST_WHOLE + 1}}}")
@@ -55,8 +58,26 @@ def _no_text(path: Path, error: UnicodeDecodeError) -> str:
     return f"not UTF-8 text (byte 0x{error.object[error.start]:02x}); save it as UTF-8"
 
 
+def refuse_odd(path: Path) -> None:
+    """Refuse a pipe or a device: it can be read but once, if it ever begins or ends.
+
+    Raises:
+        InputError: It is one.
+        OSError: There is no such file.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{path}: is no regular file but a pipe or a device; save it to a file")
+
+
 def open_text(path: Path) -> TextIO:
-    """Open a text file, unpacking it if its name ends in ``.gz``."""
+    """Open a text file, unpacking it if its name ends in ``.gz``.
+
+    Raises:
+        InputError: It is a pipe or a device.
+        OSError: It cannot be opened.
+    """
+    refuse_odd(path)
     if path.suffix == ".gz":
         return cast("TextIO", gzip.open(path, "rt", encoding="utf-8-sig", newline=""))
     return path.open("r", encoding="utf-8-sig", newline="")
@@ -64,13 +85,18 @@ def open_text(path: Path) -> TextIO:
 
 def bounded_lines(path: Path, file: TextIO) -> Iterator[str]:
     """Yield lines; one that never ends, as a device's or an archive's, must not fill the memory."""
-    number = 0
+    number = blank = 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE:
             raise InputError(
                 f"{path}:{number}:1: a line of more than {LONGEST_LINE:,} characters; a trace has"
                 " one request a line"
+            )
+        blank += line.isspace()
+        if blank > MOST_BLANK:
+            raise InputError(
+                f"{path}:{number}:1: more than {MOST_BLANK:,} empty lines; leave them out"
             )
         yield line
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from planner.errors import InputError, Where, nearest
-from planner.source import dotted, parse_yaml, read_text
+from planner.source import Source, dotted, json_places, read_text
 from planner.units import shown
 
 if TYPE_CHECKING:
@@ -121,12 +121,9 @@ def _parse(text: str, name: str) -> Any:
 
 def _told(mistakes: Mistakes, text: str, path: Path) -> Iterator[str]:
     """Give each mistake its line, where the document can be walked; its path in any case."""
-    try:
-        source = parse_yaml(text.replace("\t", " "), str(path))
-    except InputError:
-        source = None  # longer or odder than the walk takes: the path in the document is enough
+    source = Source(str(path), None, {(): str(path), **json_places(text, str(path))})
     for loc, what in mistakes:
-        yield f"{path if source is None else source.at(loc)}: {dotted(loc)}: {what}"
+        yield f"{source.at(loc)}: {dotted(loc)}: {what}"
 
 
 def _record(data: dict[str, Any], key: str, mistakes: Mistakes) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from planner.kernels.engine import FATES, Traffic, simulate_fleet
 from planner.kernels.engine.records import NEVER
 from planner.kernels.stepwise import StepLimitError
 from planner.simulation.engine_case_format import CASES
-from planner.source import MAX_BYTES, Source, dotted, whole
+from planner.source import MAX_BYTES, Source, dotted, json_places, read_text, whole
 from planner.spec import validate
 
 if TYPE_CHECKING:
@@ -43,20 +43,26 @@ def read_case(path: Path) -> Case:
 
     Raises:
         InputError: The file cannot be read, is no JSON, or does not fit the format; one line
-            ``file: path: what is wrong`` per mistake.
+            ``file:line:column: path: what is wrong`` per mistake.
     """
-    data = _read_json(path)
+    text = read_text(path, MAX_BYTES)
+    data = _parse(text, str(path))
     topology = data.get("topology") if isinstance(data, dict) else None
     if not isinstance(data, dict):
-        raise InputError(f"{path}: the document is {_kind(data)}; expected an object")
+        raise InputError(f"{path}:1:1: the document is {_kind(data)}; expected an object")
     if not isinstance(topology, str) or topology not in CASES:
         known = ", ".join(CASES)
-        raise InputError(f"{path}: topology: expected one of {known}; got {_kind(topology)}")
-    case = validate(Source(str(path), data, {(): str(path)}), CASES[topology])
+        where = _with_places(text, path, data).at(("topology",))
+        raise InputError(f"{where}: topology: expected one of {known}; got {_kind(topology)}")
+    try:
+        case = validate(Source(str(path), data, {(): str(path)}), CASES[topology])
+    except InputError:  # found before looked up: a long case is seldom wrong
+        case = validate(_with_places(text, path, data), CASES[topology])
     for count, what, most in _sizes(case):
         if count > most:
+            where = _with_places(text, path, data).at(("requests",))
             raise InputError(
-                f"{path}: requests: {count} {what} in all; a case may have {most}, so cut it"
+                f"{where}: requests: {count} {what} in all; a case may have {most}, so cut it"
             )
     return case
 
@@ -83,25 +89,19 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def _read_json(path: Path) -> object:
-    """Read strict JSON: no repeated key, no NaN, no document that is too long or too deep."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path}: cannot be read: {reason}") from error
-    if len(raw) > MAX_BYTES:
-        raise InputError(f"{path}: is longer than {MAX_BYTES >> 20} MiB")
+def _with_places(text: str, path: Path, data: object) -> Source:
+    return Source(str(path), data, {(): str(path), **json_places(text, str(path))})
+
+
+def _parse(text: str, path: str) -> object:
+    """Read strict JSON: no repeated key, no NaN, no document that is too deep."""
     try:
         return json.loads(
-            raw.decode("utf-8-sig"),
+            text,
             object_pairs_hook=_no_repeats,
             parse_constant=_no_constant,
             parse_int=whole,
         )
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from error
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise InputError(f"{place}: not JSON: {error.msg}") from error

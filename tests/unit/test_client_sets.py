@@ -1,8 +1,11 @@
 """ServeGen client sets: read without running anything, bounded, and drawn as they say."""
 
+import gzip
 import io
 import json
+import os
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -143,11 +146,61 @@ def test_a_set_may_be_a_folder_on_the_disk(tmp_path):
         read_client_set(tmp_path / "a")
 
 
+def packed(path, *members):
+    """Write an archive of headers with no data but zeros; sizes in bytes."""
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for name, kind, size in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.size = kind, size
+            file.write(info.tobuf(tarfile.USTAR_FORMAT))
+            for _ in range(min(size, 2**28) >> 20):
+                file.write(bytes(2**20))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("member", "told"),
+    [
+        (("a/chunk-0-trace.csv", tarfile.REGTYPE, 2**31), "more than 1024 MiB unpacked"),
+        (("a/chunk-0-trace.csv", tarfile.REGTYPE, 2**27), "a file of more than 64 MiB"),
+        (("a/other.bin", tarfile.REGTYPE, 2**31), "more than 1024 MiB unpacked"),
+        (("x", tarfile.XHDTYPE, 2**28), "a header of more than 64 MiB"),
+        (("x", tarfile.GNUTYPE_LONGNAME, 2**28), "a header of more than 64 MiB"),
+    ],
+)
+def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path, member, told):
+    path = packed(tmp_path / "bomb.tar.gz", member)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=told):
+            read_client_set(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["set.tar.gz", "set/chunk-0-trace.csv"])
+def test_a_pipe_in_place_of_a_set_is_refused_and_not_waited_for(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=f"{name}: is no regular file but a pipe or a device"):
+        read_client_set(path if name == "set.tar.gz" else path.parent)
+
+
+def test_only_the_files_of_clients_are_looked_at_in_a_folder(tmp_path):
+    for member, text in one_client().items():
+        (tmp_path / Path(member).name).write_text(text)
+    os.mkfifo(tmp_path / "chunk-notes")
+    (tmp_path / "chunk-1-trace.csv").mkdir()
+    assert len(read_client_set(tmp_path).clients) == 1
+
+
 def test_what_is_no_client_set_is_told(tmp_path):
     with pytest.raises(InputError, match="so no client set"):
         read_client_set(archive(tmp_path, {"x.txt": "y"}))
     (tmp_path / "no.tar.gz").write_text("no archive")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"no.tar.gz: is no whole archive \([^\n]*\); write it"):
         read_client_set(tmp_path / "no.tar.gz")
     with pytest.raises(InputError, match="no client of a sends anything"):
         read_client_set(archive(tmp_path, one_client(trace="0,0,0,,0,0\n")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -219,8 +220,27 @@ MISTAKES = [
 @pytest.mark.parametrize(("document", "sentence"), MISTAKES, ids=[m[1][:40] for m in MISTAKES])
 def test_a_mistake_is_told_with_file_and_path(tmp_path, document, sentence):
     message = refusal(tmp_path, document)
-    assert message.startswith(f"{tmp_path / 'case.json'}: ")
+    where = re.escape(str(tmp_path / "case.json"))
+    assert all(re.match(rf"{where}:1:\d+: ", line) for line in message.splitlines())
     assert sentence in message
+
+
+def test_a_mistake_is_told_with_the_line_on_which_it_stands(tmp_path):
+    request = {"id": 1, "arrival": 0, "prompt": 4.5, "output": 2}
+    document = SINGLE | {"requests": [*SINGLE["requests"], request]}
+    text = json.dumps(document, indent="\t")
+    lines = text.splitlines()
+    line = next(i for i, written in enumerate(lines, start=1) if "4.5" in written)
+    column = lines[line - 1].index('"prompt"') + 1
+    assert refusal(tmp_path, text).startswith(
+        f"{tmp_path / 'case.json'}:{line}:{column}: requests."
+    )
+
+
+def test_a_case_too_long_for_places_is_told_by_its_path(tmp_path):
+    long = [{"id": i, "arrival": 0, "prompt": 1, "output": 1} for i in range(20_000)]
+    text = refusal(tmp_path, SINGLE | {"requests": [*long, {"id": 1}]})
+    assert f"{tmp_path / 'case.json'}: requests.20000.arrival: is required" in text
 
 
 def test_all_mistakes_are_told_at_once(tmp_path):
@@ -252,13 +272,13 @@ def test_hostile_json_is_refused_without_a_traceback(tmp_path, text):
 
 
 def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
-    with pytest.raises(InputError, match="cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"none\.json: no such file"):
         read_case(tmp_path / "none.json")
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+    with pytest.raises(InputError, match="is a folder; name a file"):
         read_case(tmp_path)
     path = tmp_path / "case.json"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match=r"not UTF-8 text \(byte 0\)"):
+    with pytest.raises(InputError, match=r"case.json:1:1: not UTF-8 text; save the file"):
         read_case(path)
 
 
@@ -314,7 +334,8 @@ def test_a_reference_case_comes_out_as_its_author_found(path):
 @pytest.mark.parametrize("value", [-1, -(10**9)])
 def test_a_law_that_takes_time_away_is_refused_with_its_place(name, value, tmp_path):
     text = refusal(tmp_path, SINGLE | {"law": LAW | {name: value}})
-    assert text.endswith(f"case.json: law.{name}: must be at least 0; got {value}")
+    column = json.dumps(SINGLE | {"law": LAW | {name: value}}).rindex(f'"{name}": {value}') + 1
+    assert text.endswith(f"case.json:1:{column}: law.{name}: must be at least 0; got {value}")
 
 
 @pytest.mark.parametrize("name", ["c_x", "c_k", "c_n", "c_c"])

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import numpy as np
 import pytest
@@ -193,6 +194,23 @@ def test_refusals_name_the_row(tmp_path, name, text, words):
     with pytest.raises(InputError) as told:
         read_requests(write(tmp_path, name, text))
     assert words in str(told.value)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "csv.gz", "parquet"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, ending):
+    path = tmp_path / f"log.{ending}"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="is no regular file but a pipe or a device; save it"):
+        read_requests(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_empty_lines_without_end_are_refused(tmp_path, ending):
+    path = tmp_path / f"log.{ending}.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"prompt_tokens,output_tokens" * (ending == "csv") + b"\n" * 1_100_000)
+    with pytest.raises(InputError, match=r":1000\d\d\d:1: more than 1,000,000 empty lines"):
+        read_requests(path)
 
 
 def test_a_column_that_is_not_there_is_told(tmp_path):
