@@ -11,8 +11,10 @@ class OneLess(Spec):
 
     pool: str
     attainment: dict[str, Interval]
-    """By workload."""
+    """By workload; empty where some workload would then be served by nobody."""
     verdict: Verdict
+    unstable: bool = False
+    """A backlog grows without end; attainment is what the simulated span gave."""
 
 
 class DemandPoint(Spec):

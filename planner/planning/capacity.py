@@ -246,6 +246,11 @@ def _group(
     """Return whom the template shall serve: one named workload, or as many as one can."""
     names = [demand.id for demand in problem.demands]
     if workload is not None:
+        if workload in [one.demand.id for one in problem.deferred]:
+            raise InputError(
+                f"--workload {workload}: waits for units that others leave free, so it has no"
+                " template of its own; leave its completion_window out to measure it"
+            )
         if workload not in names:
             raise InputError(
                 f"--workload {workload}: not in the scenario; {nearest(workload, names)}"

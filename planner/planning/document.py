@@ -95,6 +95,7 @@ def plan_document(
     problem = answer.problem
     alone = tried.alone or shown
     kept_in = kept_share(tried.scenarios)
+    unproven = why_unproven(problem, refined, shown, kept_in)
     verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
     sample = shown.judgement.sample
     workloads = workload_results(problem, answer.study, answer.effort, shown.fleet, shown.judgement)
@@ -133,7 +134,7 @@ def plan_document(
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,
-            unproven=why_unproven(problem, refined, shown),
+            unproven=unproven,
             seeds=tuple(range(answer.effort.verify.replications)),
             requests=answer.study.meter.requests,
             one_less=_one_less(answer, shown),
@@ -157,7 +158,7 @@ def plan_document(
             candidates=len(screened) + len(left_out),
             proof_covers=_proof_covers(problem, refined),
             notes=(
-                *of_the_search(answer, refined, shown, tried.demand),
+                *of_the_search(answer, refined, shown, tried.demand, unproven),
                 *of_users(workloads),
                 *of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
@@ -219,6 +220,7 @@ def _one_less(answer: Answer, shown: Verified) -> tuple[OneLess, ...]:
                     pool=pool,
                     attainment=_by_workload(answer, judgement.sample),
                     verdict=judgement.verdict,
+                    unstable=any(judgement.sample.unstable()),
                 )
             )
     return tuple(lines)

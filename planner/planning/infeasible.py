@@ -10,6 +10,7 @@ import numpy as np
 from planner.candidates.screen import KEEPS_AT_NO_LOAD
 from planner.data import version
 from planner.fleet import Evidence, FleetPlan, Infeasibility, ObjectiveValue, Rejected
+from planner.milp import NoFleetError
 from planner.planning.document import effective_scenario
 from planner.planning.prefixes import why_slow
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from planner.candidates.serve import Barrier
     from planner.candidates.template import Build, Removed
     from planner.errors import InfeasibleError
-    from planner.milp import NoFleetError
     from planner.milp.relax import Shortfall
     from planner.planning.answered import Answer
     from planner.problem.resolve import Demand, Problem
@@ -69,17 +69,21 @@ def infeasible_plan(
 
 
 def no_time(problem: Problem, error: InfeasibleError) -> tuple[Infeasibility, ...]:
-    """Say why work that may wait cannot be done."""
-    return tuple(
+    """Say why work that may wait cannot be done, and which limits would have to give."""
+    short = isinstance(error, NoFleetError)
+    why = "the units that other workloads leave free are too few" if short else str(error)
+    limits = explain_limits(problem, error) if isinstance(error, NoFleetError) else ()
+    windows = tuple(
         Infeasibility(
             limit=f"completion_window of {one.demand.id}",
             has=f"{one.window_s / 3600:g} h",
             needs="units that are free in it",
-            fastest_reachable=str(error),
+            fastest_reachable=why,
             remedy="a longer completion_window, more stock or budget, or no window at all",
         )
         for one in problem.deferred
     )
+    return (*windows, *limits)
 
 
 def explain_barriers(

@@ -24,10 +24,15 @@ def is_optimal(refined: Refined, verified: bool) -> bool:
     return verified and not refined.unsettled and refined.choice.status == "optimal"
 
 
-def why_unproven(problem: Problem, refined: Refined, shown: Verified) -> str:
+def why_unproven(problem: Problem, refined: Refined, shown: Verified, kept_in: float | None) -> str:
     """Say why the fleet is not proven best; empty where it is."""
     if is_optimal(refined, shown is refined.best):
-        return ""
+        if kept_in is None or kept_in >= problem.keep - 1e-9:
+            return ""
+        return (
+            f"every promise is kept in {kept_in:.1%} of the weight of the demand's scenarios only;"
+            f" {problem.keep:.1%} are asked for"
+        )
     if refined.unsettled:
         return refined.unsettled
     if shown is not refined.best:
@@ -64,11 +69,12 @@ def of_the_search(
     refined: Refined,
     shown: Verified,
     sweep: Sequence[tuple[float, FleetSample]],
+    unproven: str,
 ) -> tuple[str, ...]:
     """Say how far the search came, and what becomes of the fleet under more demand."""
     notes = []
-    if why := why_unproven(answer.problem, refined, shown):
-        notes.append(f"not proven best: {why}")
+    if unproven:
+        notes.append(f"not proven best: {unproven}")
     if shown is not refined.best and refined.unsettled != NOT_PLACED:
         notes.append("no fleet was found whose every promise is kept; this one is the last tried")
     notes += curve_notes(answer.problem, (p.template.build for p in shown.fleet.pools))

@@ -193,6 +193,9 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
             for demand in demands
             for what in _beyond_all_fleets(demand, "mend its levels, peak_factor or growth")
         ]
+    outcomes = _outcomes(scenario.uncertainty, demands)
+    if not mistakes:
+        mistakes += _unplannable(loaded, outcomes, demands)
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
@@ -207,7 +210,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         calendar=calendar,
         laws=tuple(row for rows in laws for row in rows),
         deferred=deferred,
-        outcomes=_outcomes(scenario.uncertainty, demands),
+        outcomes=outcomes,
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
     )
 
@@ -238,6 +241,20 @@ def _outcomes(uncertainty: Uncertainty | None, demands: tuple[Demand, ...]) -> t
         Outcome(s.id, s.weight / total, tuple(s.multiples.get(d.id, s.multiple) for d in demands))
         for s in uncertainty.scenarios
     )
+
+
+def _unplannable(
+    loaded: LoadedScenario, outcomes: tuple[Outcome, ...], demands: tuple[Demand, ...]
+) -> Iterator[tuple[Where | str, str]]:
+    """Refuse multiples that bring a rate out of the bounds in which one may be written."""
+    for i, outcome in enumerate(outcomes):
+        at = ("uncertainty", "scenarios", i)
+        for multiple, demand in zip(outcome.multiples, demands, strict=True):
+            many = replace(
+                demand, arrivals=replace(demand.arrivals, rate_rps=demand.rate_rps * multiple)
+            )
+            for what in _beyond_all_fleets(many, "state another multiple"):
+                yield loaded.at(*at), f"uncertainty.scenarios.{i}: {what}"
 
 
 def _calendar(

@@ -334,8 +334,11 @@ def stands_in_the_way(x: Infeasibility) -> str:
 
 def one_less(less: OneLess) -> str:
     """Say what becomes of each workload when a pool loses a unit."""
+    if not less.attainment:
+        return f"{less.pool}: some workload would be served by nobody: {less.verdict}"
     shown = ", ".join(f"{name} {interval(x)}" for name, x in less.attainment.items())
-    return f"{less.pool}: {shown}: {less.verdict}"
+    grows = ", as a backlog grows without end" if less.unstable else ""
+    return f"{less.pool}: {shown}: {less.verdict}{grows}"
 
 
 def decision(made: Decision) -> str:

@@ -219,7 +219,18 @@ def test_no_room_at_all_is_infeasible(capsys):
     words = [word for s in settings for word in ("--set", s)]
     assert main(["plan", str(NIGHT), "--json", *words]) == 3
     plan = json.loads(capsys.readouterr().out)
-    assert plan["infeasibility"][0]["limit"] == "completion_window of index"
+    window, stock = plan["infeasibility"]
+    assert window["limit"] == "completion_window of index"
+    assert "\n" not in window["fastest_reachable"]
+    assert (stock["limit"], stock["has"]) == ("stock of h100-sxm", "6 accelerators")
+    assert stock["remedy"].startswith("a stock of ")
+
+
+def test_work_that_waits_is_no_unknown_workload_to_capacity(capsys):
+    assert main(["capacity", str(NIGHT), "--workload", "index"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("--workload index: waits for units")
+    assert "completion_window" in message
 
 
 def test_decisions_do_not_count_units_that_were_added_for_work_that_waits(tmp_path, capsys):
@@ -290,6 +301,30 @@ def test_promises_hold_in_the_share_of_the_weight_that_is_asked_for(tmp_path, ca
     assert plan["workloads"][0]["offered_rps"] == pytest.approx(80.0)
     assert main(["simulate", str(path), "--seed", "3"]) == 0
     assert "80.0 req/s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rate", "multiple", "came_to"),
+    [("1e7 req/s", 1000, "1e+10"), ("0.001 req/s", 0.0005, "5e-07")],
+)
+def test_multiples_stay_within_the_bounds_of_rates(rate, multiple, came_to, capsys):
+    changes = (
+        f"workloads.chat.arrivals.poisson={rate}",
+        f"uncertainty.scenarios.viral.multiple={multiple}",
+    )
+    assert main(["check", str(LAUNCH), *(w for c in changes for w in ("--set", c))]) == 2
+    message = capsys.readouterr().err
+    assert f"uncertainty.scenarios.3: chat is planned for {came_to} req/s" in message
+
+
+def test_a_fleet_that_keeps_too_little_of_the_weight_says_why_it_is_not_proven(monkeypatch, capsys):
+    monkeypatch.setattr("planner.planning.document.kept_share", lambda _results: 0.85)
+    assert main(["plan", str(LAUNCH), "--json"]) == 4
+    out, err = capsys.readouterr()
+    plan = json.loads(out)
+    assert not plan["evidence"]["verified"]
+    assert plan["evidence"]["unproven"].startswith("every promise is kept in 85.0%")
+    assert "90.0% are asked for" in err
 
 
 def test_a_scenario_of_the_same_demand_changes_nothing_but_says_so(tmp_path, capsys):
