@@ -161,7 +161,7 @@ def curves(
         raise InputError(_nothing(catalogue, model, accelerator))
     rows = [_of_curve(curve) for curve in found]
     header = ("id", "engine_version", "kv_tokens_per_rank", "error_mean", "error_p95")
-    shown = rows if as_json else [{name: row[name] for name in header} for row in rows]
+    shown = rows if as_json else [{name: _short(row[name]) for name in header} for row in rows]
     _print(tuple(shown[0]), (row.values() for row in shown), as_json)
     for remark in dict.fromkeys(f"{c.source}: {c.caveat}. {c.attribution}." for c in found):
         note(remark)
@@ -314,6 +314,11 @@ def _print(header: Sequence[str], rows: Iterable[Iterable[object]], as_json: boo
     for row in cells:
         table.add_row(*("-" if x is None or x == "" else _cell(x) for x in row))
     emit_tables(table)
+
+
+def _short(value: object) -> object:
+    """Round an error to three digits, which is all that it has."""
+    return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
 def _cell(value: object) -> str:

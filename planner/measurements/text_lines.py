@@ -173,10 +173,15 @@ def csv_table(path: Path, lines: Iterable[str], needed: Sequence[str] = ()) -> I
         InputError: A column of ``needed`` is missing, two have one name, or a row is none.
     """
     rows = csv_rows(path, lines)
-    names = next((column_names(f"{path}:{line}:1", cells) for line, cells in rows if cells), ())
+    head, first = next(((line, cells) for line, cells in rows if cells), (1, []))
+    names = column_names(f"{path}:{head}:1", first)
     missing = [name for name in needed if name not in names]
     if missing:
-        raise InputError(f"{path}: no column {', '.join(missing)}")
+        what = f"no column {', '.join(missing)}" if names else "the file is empty"
+        raise InputError(
+            f"{path}:{head}:1: {what}; name the columns in the first line, as one of the tables"
+            " that docs/measurements.md lists does"
+        )
     for line, cells in rows:
         if cells:
             ragged = ""

@@ -151,6 +151,10 @@ def test_the_catalogue_shows_own_curves_first(folder: Path) -> None:
     words = ("catalogue", "curves", "--model", "llama-3.1-8b", "--accelerator", "h100-sxm")
     shown = json.loads(run(*words, "--own", str(folder / "own.json"), "--json").stdout)
     assert shown[0]["id"].endswith(".measured")
+    table = run(*words, "--own", str(folder / "own.json")).stdout
+    ours = next(line for line in table.splitlines() if ".measured" in line)
+    assert float(ours.split()[-2]) == pytest.approx(shown[0]["error_mean"], rel=5e-3)
+    assert "…" not in ours
     assert shown[0]["replaces"] == "llama-3.1-8b.bf16.h100-sxm.vllm.tp1"
     assert shown[0]["replaces"] not in {row["id"] for row in shown[1:]}
 

@@ -106,6 +106,14 @@ def test_a_missing_column_is_named(tmp_path: Path, catalogue: Catalogue) -> None
         read_closed_loop_means(path, catalogue)
 
 
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_an_empty_file_is_called_empty(tmp_path: Path, catalogue: Catalogue, text: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"rows.csv:1:1: the file is empty; name the columns"):
+        read_closed_loop_means(path, catalogue)
+
+
 def test_open_loops_with_deadlines(tmp_path: Path, catalogue: Catalogue) -> None:
     row = {
         "tag": "A-r1.0", "model": "Qwen/Qwen3-8B BF16", "engine": "vllm 0.27.1", "gpu": "L40S",
