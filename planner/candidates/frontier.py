@@ -12,6 +12,8 @@ from planner.simulation.fleet import FleetPool, sample_fleet
 from planner.simulation.pool import PoolSetup
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from planner.candidates.template import Build, Template
     from planner.kernels import Router
     from planner.scenario.policies import Routing
@@ -81,6 +83,7 @@ def measure_frontier(
     pool_size: int,
     guess_rps: float,
     effort: Effort,
+    check: Callable[[], None] = lambda: None,
 ) -> Frontier | None:
     """Measure a template in a pool of a given size.
 
@@ -94,13 +97,14 @@ def measure_frontier(
         pool_size: Units in the pool.
         guess_rps: Load of one unit near which the capacity is sought.
         effort: How much to simulate.
+        check: Called before each run; raises where the time is over.
 
     Returns:
         The frontier, or None if the promise does not hold at any load.
     """
     setup = setup_of(template.build, pool_size, router)
     mix = np.array(template.mix_rps) / sum(template.mix_rps)
-    found = pool_capacity(study, setup, template.mix_rps, guess_rps * pool_size, effort)
+    found = pool_capacity(study, setup, template.mix_rps, guess_rps * pool_size, effort, check)
     if found.value <= 0:
         return None
     capacity = replace(
@@ -111,6 +115,7 @@ def measure_frontier(
     )
     points = []
     for fraction in FRACTIONS:
+        check()
         load = mix * capacity.value * fraction
         sample = sample_fleet(
             study,

@@ -105,7 +105,7 @@ def screen(
         tpot_s: TPOT deadline of each workload of the problem.
         router: Kept for the pool that is simulated; one replica needs none.
         effort: How much to simulate.
-        check: Called before each template; raises where the time is over.
+        check: Called before each run; raises where the time is over.
 
     Returns:
         Those that stay, cheapest first, and those left out with the reason.
@@ -123,7 +123,6 @@ def screen(
     kept: list[Screened] = []
     for usd, template, bound in bounded:
         check()
-        check()
         accelerator = template.build.accelerator
         dear = usd > best * MARGIN and _whole_usd(template, bound.load_rps) >= least
         if dear and seen.get(accelerator, 0) >= FEW_PER_ACCELERATOR:
@@ -131,7 +130,7 @@ def screen(
             continue
         setup = setup_of(template.build, 1, router)
         found = coarse_capacity(
-            study, setup, template.mix_rps, 0.75 * bound.load_rps, effort.screen_requests
+            study, setup, template.mix_rps, 0.75 * bound.load_rps, effort.screen_requests, check
         )
         if found <= 0:
             removed.append(Removed(template.id, KEEPS_AT_NO_LOAD, {}))

@@ -43,7 +43,8 @@ class WithoutPrefixCache(Spec):
     unstable: bool
     """The same fleet's backlog then grows without end; its attainment is what the span gave."""
     usd_per_hour: float | None
-    """Of the fleet that would be planned; None if none was found."""
+    """Of the fleet that would be planned, without units for work that waits; None if none was
+    found."""
     goodput_rps: float | None
     pools: tuple[str, ...]
     """Of that fleet, such as ``12 x TEMPLATE``."""

@@ -65,9 +65,9 @@ def plan_scenario(
     study = study_of(problem)
     effort = effort or effort_for(problem)
     answer = Answer(loaded, problem, study, catalogue, created, effort)
-    problem = planned_for(answer)
-    answer = replace(answer, problem=problem, study=study_of(problem, study.meter))
     try:
+        problem = planned_for(answer, clock.check)
+        answer = replace(answer, problem=problem, study=study_of(problem, study.meter))
         return _plan(answer, clock, tell)
     except (LimitReachedError, KeyboardInterrupt):
         return infeasible_plan(answer, "unknown", ())
@@ -189,7 +189,7 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             else period_results(problem, study, shown.fleet, effort),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
-            scenarios=scenario_results(answer, shown.fleet, _in_haste(effort, clock)),
+            scenarios=scenario_results(answer, shown.fleet, clock),
             cold=_cold(answer, alone, clock, tell) if kept else None,
             alone=alone,
         )
@@ -199,11 +199,6 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
         deferred = placed.results if placed is not None else ()
         tried = Tried((), (), (), told, deferred, alone=alone)
         return plan_document(answer, stopped, shown, tried, found.screened, left_out)
-
-
-def _in_haste(effort: Effort, clock: Clock) -> Effort:
-    """Return the effort of what is left to show; once the time is over, no run is made longer."""
-    return replace(effort, verify_limit=effort.verify.requests) if clock.over else effort
 
 
 def _cold(answer: Answer, shown: Verified, clock: Clock, tell: Teller) -> Cold:

@@ -147,7 +147,7 @@ def _work(answer: Answer, deferred: Deferred, fleet: Fleet, clock: Clock, tell: 
         guess = 0.75 * bound.load_rps
         router = problem.policies.router
         frontier = guess and measure_frontier(
-            study, template, router, pool.units, guess, answer.effort
+            study, template, router, pool.units, guess, answer.effort, clock.check
         )
         if frontier:
             templates[pool.template.id] = template

@@ -139,7 +139,13 @@ class Refinement:
         self, j: str, source: Screened | Frontier, size: int, guess_rps: float, effort: Effort
     ) -> None:
         frontier = measure_frontier(
-            self.study, source.template, self.problem.policies.router, size, guess_rps, effort
+            self.study,
+            source.template,
+            self.problem.policies.router,
+            size,
+            guess_rps,
+            effort,
+            self.clock.check,
         )
         if frontier is not None:
             self.beliefs.frontiers[j] = frontier
@@ -166,6 +172,7 @@ class Refinement:
                 fleet.for_simulation(self.problem.policies.router),
                 effort=self.effort,
                 stream=VERIFYING,
+                over=lambda: self.clock.over,
             )
             self._judged[fleet.key] = judge_over_time(
                 self.problem, self.study, fleet, self.effort, judged

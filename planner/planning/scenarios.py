@@ -17,15 +17,16 @@ from planner.candidates.serve import templates_of
 from planner.fleet import ScenarioResult
 from planner.planning.results import interval, whole_verdict
 from planner.planning.study import study_of
+from planner.problem.arrivals import at_rate
 from planner.simulation.fleet import FleetPool, judge_fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from planner.planning.answered import Answer
+    from planner.planning.clock import Clock
     from planner.planning.fleet import Fleet
     from planner.problem.resolve import Outcome, Problem
-    from planner.simulation.effort import Effort
 
 SCENARIOS: Final = 6
 """Stream of random draws for this purpose, beside those of ``planner.simulation.capacity``."""
@@ -33,15 +34,20 @@ SCENARIOS: Final = 6
 Multiples = tuple[float, ...]
 
 
-def planned_for(answer: Answer) -> Problem:
-    """Return the problem at the demand that its scenarios ask to plan for."""
+def planned_for(answer: Answer, check: Callable[[], None]) -> Problem:
+    """Return the problem at the demand that its scenarios ask to plan for.
+
+    Args:
+        answer: The question.
+        check: Called before each run; raises where the time is over.
+    """
     problem = answer.problem
     if not problem.outcomes:
         return problem
     choices = least_demands(problem.outcomes, problem.keep)
     if len(choices) == 1:
         return at_multiples(problem, choices[0])
-    worth = _usd_per_request(answer)
+    worth = _usd_per_request(answer, check)
     rates = problem.rates_rps
 
     def price(multiples: Multiples) -> float:
@@ -76,35 +82,36 @@ def least_demands(outcomes: Sequence[Outcome], keep: float) -> list[Multiples]:
 def at_multiples(problem: Problem, multiples: Multiples) -> Problem:
     """Return a problem whose demands are these multiples of what they were."""
     demands = tuple(
-        replace(d, arrivals=replace(d.arrivals, rate_rps=d.rate_rps * m))
+        replace(d, arrivals=at_rate(d.arrivals, d.rate_rps * m))
         for d, m in zip(problem.demands, multiples, strict=True)
     )
     return replace(problem, demands=demands, planned_multiples=multiples)
 
 
-def _usd_per_request(answer: Answer) -> tuple[float, ...]:
+def _usd_per_request(answer: Answer, check: Callable[[], None]) -> tuple[float, ...]:
     """Return what a request of each workload costs at least, alone in replicas of its own."""
     problem, study = answer.problem, study_of(answer.problem, answer.study.meter)
     builds, _ = enumerate_builds(problem, answer.catalogue)
-    groups, _ = templates_of(problem, study, builds)
+    groups, _ = templates_of(problem, study, builds, check)
     tpot_s = [d.slo.tpot for d in problem.demands]
     found = []
     for w in range(len(problem.demands)):
         mine = [t for serves, group in groups.items() if w in serves for t in group]
         fewest = min((len(t.serves) for t in mine), default=0)
         alone = [t for t in mine if len(t.serves) == fewest]
-        kept, _ = screen(study, alone, tpot_s, problem.policies.router, answer.effort)
+        router = problem.policies.router
+        kept, _ = screen(study, alone, tpot_s, router, answer.effort, check)
         found.append(kept[0].usd_per_request if kept else 0.0)
     return tuple(found)
 
 
-def scenario_results(answer: Answer, fleet: Fleet, effort: Effort) -> tuple[ScenarioResult, ...]:
+def scenario_results(answer: Answer, fleet: Fleet, clock: Clock) -> tuple[ScenarioResult, ...]:
     """Simulate a fleet in every scenario, routed as it is at the demand planned for.
 
     Args:
         answer: The question.
         fleet: The pools and their loads.
-        effort: How long runs are; longer while a verdict is open, up to its limit.
+        clock: Once its time is over, no run is made longer for an open verdict.
     """
     problem = answer.problem
     asked = problem.asked
@@ -118,7 +125,13 @@ def scenario_results(answer: Answer, fleet: Fleet, effort: Effort) -> tuple[Scen
             FleetPool(pool.setup, tuple(x * s for x, s in zip(pool.load_rps, scale, strict=True)))
             for pool in fleet.for_simulation(problem.policies.router)
         ]
-        judged = judge_fleet(answer.study, pools, effort=effort, stream=SCENARIOS)
+        judged = judge_fleet(
+            answer.study,
+            pools,
+            effort=answer.effort,
+            stream=SCENARIOS,
+            over=lambda: clock.over,
+        )
         found = judged.sample.intervals([whole.parts for whole in asked])
         verdicts = [
             whole_verdict(whole, judged.verdicts, estimate)

@@ -6,7 +6,8 @@ by that share, not stretched in time: bursts keep their length and lose their he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class UserArrivals:
 
     @property
     def users(self) -> float:
-        """How many there are; whole, unless the load was multiplied."""
+        """How many there are; whole where the load came by :func:`at_rate`."""
         return self.rate_rps / self.user_rps
 
     def pace(self, response_s: float) -> float:
@@ -128,6 +129,13 @@ class UserArrivals:
             response_s: Mean time from a request to the last token of its answer.
         """
         return 1 / (self.user_rps * (self.think_s + response_s))
+
+
+def at_rate(law: ArrivalLaw, rate_rps: float) -> ArrivalLaw:
+    """Return a law at another mean rate; users who wait stay whole, a part of one being one."""
+    if isinstance(law, UserArrivals):
+        rate_rps = math.ceil(rate_rps / law.user_rps - 1e-9) * law.user_rps
+    return replace(law, rate_rps=rate_rps)
 
 
 ArrivalLaw = (

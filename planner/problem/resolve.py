@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
+from planner.problem.arrivals import at_rate
 from planner.problem.curves import own_laws, why_unused
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
 from planner.problem.periods import Over, make_calendar
@@ -250,9 +251,7 @@ def _unplannable(
     for i, outcome in enumerate(outcomes):
         at = ("uncertainty", "scenarios", i)
         for multiple, demand in zip(outcome.multiples, demands, strict=True):
-            many = replace(
-                demand, arrivals=replace(demand.arrivals, rate_rps=demand.rate_rps * multiple)
-            )
+            many = replace(demand, arrivals=at_rate(demand.arrivals, demand.rate_rps * multiple))
             for what in _beyond_all_fleets(many, "state another multiple"):
                 yield loaded.at(*at), f"uncertainty.scenarios.{i}: {what}"
 
@@ -304,7 +303,7 @@ def _lenders(
 def _planned_for(demands: tuple[Demand, ...], calendar: Calendar) -> tuple[Demand, ...]:
     """Return the demands at the load that is planned for."""
     return tuple(
-        replace(d, arrivals=replace(d.arrivals, rate_rps=d.rate_rps * level), mean_rps=d.rate_rps)
+        replace(d, arrivals=at_rate(d.arrivals, d.rate_rps * level), mean_rps=d.rate_rps)
         for d, level in zip(demands, calendar.target, strict=True)
     )
 

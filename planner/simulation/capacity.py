@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.errors import LimitReachedError
 from planner.simulation.fleet import THREADS
 from planner.simulation.interval import Estimate, t_interval
 from planner.simulation.pool import run_pool
@@ -116,7 +118,12 @@ def margin_at(study: Study, setup: PoolSetup, draw: Draw, rate_rps: float) -> fl
 
 
 def coarse_capacity(
-    study: Study, setup: PoolSetup, rates_rps: tuple[float, ...], guess: float, requests: int
+    study: Study,
+    setup: PoolSetup,
+    rates_rps: tuple[float, ...],
+    guess: float,
+    requests: int,
+    check: Callable[[], None] = lambda: None,
 ) -> float:
     """Return the capacity of a pool for a mix by one short search; within some per cent.
 
@@ -126,11 +133,15 @@ def coarse_capacity(
         rates_rps: The mix; only proportions matter.
         guess: Total load to start from, requests per second.
         requests: Length of each run.
+        check: Called before each run; raises where the time is over.
     """
     draw = study.draws.get(rates_rps, requests * setup.simulated, 0, SCREENING)
-    return falling_root(
-        lambda rate: margin_at(study, setup, draw, rate), guess, step=0.15, tolerance=0.03
-    )
+
+    def margin(rate: float) -> float:
+        check()
+        return margin_at(study, setup, draw, rate)
+
+    return falling_root(margin, guess, step=0.15, tolerance=0.03)
 
 
 def pool_capacity(
@@ -139,6 +150,7 @@ def pool_capacity(
     rates_rps: tuple[float, ...],
     guess: float,
     effort: Effort,
+    check: Callable[[], None] = lambda: None,
 ) -> Estimate:
     """Return the capacity of a pool for a mix, with its interval over replications.
 
@@ -150,9 +162,10 @@ def pool_capacity(
         study.draws.get(rates_rps, requests, r, SEARCHING)
         for r in range(effort.search.replications)
     ]
-    first = _roots(study, setup, draws[:1], guess, step=0.03, tolerance=CHORD)
+    first = _roots(study, setup, draws[:1], guess, step=0.03, tolerance=CHORD, check=check)
     start = first[0] if first[0] > 0 else guess
-    return t_interval(first + _roots(study, setup, draws[1:], start, step=0.012, tolerance=CHORD))
+    rest = _roots(study, setup, draws[1:], start, step=0.012, tolerance=CHORD, check=check)
+    return t_interval(first + rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,13 +231,23 @@ def _roots(
     *,
     step: float,
     tolerance: float,
+    check: Callable[[], None] = lambda: None,
 ) -> list[float]:
-    """Return the capacity under each draw."""
+    """Return the capacity under each draw; an error or an interrupt ends all of them."""
+    ended = Event()
 
     def root(draw: Draw) -> float:
-        return falling_root(
-            lambda rate: margin_at(study, setup, draw, rate), guess, step=step, tolerance=tolerance
-        )
+        def margin(rate: float) -> float:
+            check()
+            if ended.is_set():
+                raise LimitReachedError("another run was ended")
+            return margin_at(study, setup, draw, rate)
+
+        return falling_root(margin, guess, step=step, tolerance=tolerance)
 
     with ThreadPoolExecutor(THREADS) as threads:
-        return list(threads.map(root, draws))
+        try:
+            return list(threads.map(root, draws))
+        except BaseException:
+            ended.set()
+            raise

@@ -13,7 +13,7 @@ from planner.simulation.interval import Estimate, attainment_interval
 from planner.simulation.pool import PoolRun, PoolSetup, run_pool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -225,6 +225,7 @@ def judge_fleet(
     effort: Effort,
     stream: int,
     half_width: float | None = None,
+    over: Callable[[], bool] = lambda: False,
 ) -> Judgement:
     """Simulate a fleet until each promise is kept or broken, or the run is long enough.
 
@@ -238,6 +239,7 @@ def judge_fleet(
         stream: Purpose of the random draws.
         half_width: If given, the run also doubles while the 95 % interval of a workload's
             attainment is wider than twice this.
+        over: Asked before a run is made longer; if the time is over, verdicts stay as they are.
     """
     size = effort.verify
     while True:
@@ -251,7 +253,7 @@ def judge_fleet(
             or any(verdicts[w] != "broken" for w in shaky)
             or (half_width is not None and any(i.half_width > half_width for i in intervals))
         )
-        if not open_question or 2 * size.requests > effort.verify_limit:
+        if not open_question or 2 * size.requests > effort.verify_limit or over():
             break
         size = size.doubled()
     final: list[Verdict] = ["broken" if w in shaky else v for w, v in enumerate(verdicts)]

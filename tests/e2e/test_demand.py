@@ -303,6 +303,19 @@ def test_promises_hold_in_the_share_of_the_weight_that_is_asked_for(tmp_path, ca
     assert "80.0 req/s" in capsys.readouterr().out
 
 
+def test_a_part_of_a_user_is_a_whole_one_in_the_books(tmp_path, capsys):
+    """Three users, and 1.43 times as many: five of them, not 4.3 who ask and four who are told."""
+    path = one_pool(tmp_path)
+    path.write_text(
+        path.read_text() + "uncertainty: {scenarios: [{id: more, weight: 1, multiple: 1.43}]}\n"
+    )
+    plan = planned(capsys, path, "--set", f"{USERS}=3")
+    (chat,) = plan["workloads"]
+    assert chat["users"]["users"] == 5
+    cycle = chat["users"]["think_s"] + chat["users"]["response_s"]
+    assert chat["offered_rps"] == pytest.approx(5 / cycle)
+
+
 @pytest.mark.parametrize(
     ("rate", "multiple", "came_to"),
     [("1e7 req/s", 1000, "1e+10"), ("0.001 req/s", 0.0005, "5e-07")],

@@ -2,6 +2,7 @@
 
 import pytest
 
+from planner.errors import LimitReachedError
 from planner.simulation.capacity import coarse_capacity, falling_root, pool_capacity
 from planner.simulation.effort import Effort, RunSize
 from tests.problems import affine_law, fixed, setup, study
@@ -40,3 +41,24 @@ def test_one_slot_without_queue_has_the_capacity_of_its_service_time():
     assert found.low < 50.0
     assert found.value == pytest.approx(50.0, rel=0.03)
     assert coarse_capacity(s, pool, (1.0,), 40.0, 8_000) == pytest.approx(50.0, rel=0.06)
+
+
+@pytest.mark.parametrize("last", [0, 1, 5])
+def test_a_search_ends_with_the_time_and_not_with_its_last_root(last):
+    """Whoever says that time is over is asked before every run, of every draw."""
+    s = study(fixed(100, 1), ttft_ms=(2_000,), tpot_ms=(50,), promise=(0.9,))
+    pool = setup(affine_law(10, 100, 100), 1)
+    effort = Effort(1_000, RunSize(1_000, 4, 1_000), RunSize(1_000, 4, 1_000), 1_000, 1_000, 4)
+    asked = []
+
+    def over() -> None:
+        asked.append(1)
+        if len(asked) > last:
+            raise LimitReachedError("over")
+
+    with pytest.raises(LimitReachedError):
+        pool_capacity(s, pool, (1.0,), 40.0, effort, over)
+    assert s.meter.requests <= last * 1_000
+    asked.clear()
+    with pytest.raises(LimitReachedError):
+        coarse_capacity(s, pool, (1.0,), 400.0, 1_000, over)

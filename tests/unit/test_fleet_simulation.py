@@ -62,6 +62,10 @@ def test_the_run_doubles_while_undecided():
     hard = study(fixed(100, 1), ttft_ms=(60,), tpot_ms=(50,), promise=(promise,))
     judge_fleet(hard, pools, effort=effort(1_000, 8_000), stream=2)
     assert hard.meter.requests > 3 * 1_000
+    hurried = study(fixed(100, 1), ttft_ms=(60,), tpot_ms=(50,), promise=(promise,))
+    found = judge_fleet(hurried, pools, effort=effort(1_000, 8_000), stream=2, over=lambda: True)
+    assert hurried.meter.requests == 3 * 1_000
+    assert found.verdict == "undecided"
 
 
 def test_student_interval_of_three_numbers():

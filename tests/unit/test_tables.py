@@ -10,8 +10,9 @@ from rich.console import Console
 from planner.errors import InputError
 from planner.explanation.compare import Row, compare_rows
 from planner.explanation.why import explain_plan
+from planner.fleet import Interval, OneLess
 from planner.reporting.comparison import comparison_tables
-from planner.reporting.tables import plan_table, rejected_by_accelerator
+from planner.reporting.tables import one_less, plan_table, rejected_by_accelerator
 from planner.reporting.why import why_tables
 from tests.plans import SCENARIO, infeasible, plan, pool, rejected, workload
 
@@ -201,3 +202,12 @@ def test_a_comparison_begins_with_the_verdict():
         "two draws level with 1400 req/s or more",
     ):
         assert part in words(shown), part
+
+
+def test_a_unit_less_is_broken_for_a_reason_that_can_be_seen():
+    """By a backlog though enough were compliant in the span, and by nobody who would serve."""
+    met = {"chat": Interval(value=0.99, low=0.99, high=0.99)}
+    grows = OneLess(pool="p", attainment=met, verdict="broken", unstable=True)
+    assert one_less(grows) == "p: chat 99.0 % (99.0–99.0): broken, as a backlog grows without end"
+    nobody = OneLess(pool="p", attainment={}, verdict="broken")
+    assert one_less(nobody) == "p: some workload would be served by nobody: broken"
