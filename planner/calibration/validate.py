@@ -134,6 +134,12 @@ def validate(
     single, ladder = is_requests(rows), is_ladder(rows)
     if leave_out is not None and (single or ladder):
         raise InputError(f"{rows}: --leave-out: only closed-loop means have groups to leave out")
+    if calibrate_on is not None and not single and is_ladder(calibrate_on) != ladder:
+        kinds = ("closed-loop means", "runs at loads or rates")
+        raise InputError(
+            f"{calibrate_on}: --calibrate-on: holds no {kinds[ladder]}, as {rows} does; a table"
+            " learns from one of its own kind"
+        )
     if single:
         if calibrate_on is not None:
             raise InputError(f"{rows}: single requests are predicted a priori; no --calibrate-on")

@@ -69,6 +69,19 @@ def test_measured_siblings_pull_predictions_towards_them(tmp_path: Path) -> None
     assert all(a["tpot_s"] > b["tpot_s"] for a, b in zip(after, before, strict=True))
 
 
+def test_a_table_learns_from_one_of_its_own_kind(tmp_path: Path) -> None:
+    means = write(tmp_path / "means.csv", ROWS[:1])
+    ladder = write(tmp_path / "ladder.csv", [{"rate_rps": "1", "prefix_hit": "0"}])
+    for rows, other, kind in (
+        (means, ladder, "closed-loop means"),
+        (ladder, means, "runs at loads or rates"),
+    ):
+        result = run("validate", rows, "--calibrate-on", other)
+        assert result.exit_code == 2
+        said = " ".join(result.output.split())
+        assert f"--calibrate-on: holds no {kind}, as {rows} does; a table learns" in said
+
+
 def test_a_table_without_its_columns_is_told_so(tmp_path: Path) -> None:
     result = run("validate", write(tmp_path / "rows.csv", [{"id": "x"}]))
     assert result.exit_code == 2
