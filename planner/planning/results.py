@@ -74,7 +74,7 @@ def workload_results(
                 ttft_s=_quantiles([p.ttft_s for _, p in kept], kept, parts),
                 tpot_s=_quantiles([p.tpot_s for _, p in kept], kept, parts),
                 max_itl_s=_quantiles(gaps, kept, parts) if demand.slo.max_itl else None,
-                misses=_added(misses, shares),
+                misses=_in_all(_added(misses, shares), 1 - estimate.value),
                 prefix_hits=_hits(problem, judgement, hits, parts[0]),
                 routing=tuple(
                     RoutingShare(pool=p.template.id, share=p.load_rps[w] / sum(rates))
@@ -160,6 +160,19 @@ def _added(misses: Sequence[Misses], shares: Sequence[float]) -> Misses:
             cause: sum(x * getattr(m, cause) for m, x in zip(misses, shares, strict=True))
             for cause in Misses.model_fields
         }
+    )
+
+
+def _in_all(misses: Misses, share: float) -> Misses:
+    """Return the causes of all misses: as those that were looked into, one by one.
+
+    Verdicts that stay open are simulated longer than the draws whose requests are charged.
+    """
+    charged = sum(getattr(misses, cause) for cause in Misses.model_fields)
+    if charged <= 0:
+        return misses
+    return Misses(
+        **{cause: getattr(misses, cause) * share / charged for cause in Misses.model_fields}
     )
 
 

@@ -84,11 +84,12 @@ def test_the_books_close(name):
 
 @pytest.mark.parametrize("name", FEASIBLE)
 def test_misses_are_charged_in_full(name):
-    """The charges of the first draws sum to the misses that all draws showed, within luck."""
+    """Causes sum to the misses; none are known where the draws that are charged showed none."""
     for workload in plan_of(name).workloads:
         charged = sum(workload.misses.model_dump().values())
         luck = workload.attainment.high - workload.attainment.low + 1e-4
-        assert charged == pytest.approx(1 - workload.attainment.value, abs=2 * luck)
+        missed = 1 - workload.attainment.value
+        assert charged == pytest.approx(missed, abs=1e-12 if charged else 2 * luck)
         assert workload.misses.kv_transfer == 0  # nothing is disaggregated
 
 
