@@ -63,6 +63,11 @@ def column_names_of(path: Path) -> frozenset[str]:
         return frozenset(next(heads, ()))
 
 
+def text_in(cells: Mapping[str, str], name: str) -> str:
+    """Return a text; empty where the cell is, or where the table has no such column."""
+    return cells.get(name) or ""
+
+
 def number_in(
     cells: Mapping[str, str], name: str, high: float, *, low: float = 0.0
 ) -> float | None:

@@ -18,6 +18,7 @@ from planner.calibration.cells import (
     MOST_TOKENS,
     number_in,
     required,
+    text_in,
 )
 from planner.calibration.measured_run import MeasuredRun, per_rank, quantities_of
 from planner.calibration.points import Stage, System
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from planner.catalogue import Accelerator, Catalogue, Llm
 
 COLUMNS: Final = frozenset({"scenario", "scheduled_samples_per_s", "n_accel", "base_model"})
+"""By which the table is told; any other may be missing, and is then not stated."""
+_NAMED_BY: Final = ("version", "submitter", "system", "model", "scenario")
 
 PROMPT_TOKENS: Final = {
     "llama-3.1-70b": 294,
@@ -97,7 +100,7 @@ def mlperf_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) -> Meas
     systems = []
     for tp in _degrees(llm, accelerator, precision, min(most, count)):
         stage = Stage(Degrees(tp), count // tp)
-        version = re.search(r"\d[\w.]*", cells["framework"])
+        version = re.search(r"\d[\w.]*", text_in(cells, "framework"))
         systems.append(
             System(llm, precision, accelerator, engine, version[0] if version else "",
                    "colocated", stage)
@@ -118,8 +121,7 @@ def mlperf_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) -> Meas
     clients = [per_rank(client, system) for system in systems]
     return MeasuredRun(
         row,
-        f"{cells['version']} {cells['submitter']} {cells['system']} {cells['model']}"
-        f" {cells['scenario']}",
+        " ".join(text_in(cells, name) for name in _NAMED_BY),
         systems[0],
         clients[0],
         quantities_of(cells),
@@ -141,7 +143,7 @@ def _llm(cells: Mapping[str, str], catalogue: Catalogue, notes: list[str]) -> Ll
 
 
 def _accelerator(cells: Mapping[str, str], catalogue: Catalogue) -> Accelerator:
-    label = cells["accelerator"]
+    label = text_in(cells, "accelerator")
     if not label:
         raise InputError("no accelerator is stated")
     found = {name for pattern, name in _ACCELERATORS if pattern.search(label)}
@@ -155,7 +157,7 @@ def _accelerator(cells: Mapping[str, str], catalogue: Catalogue) -> Accelerator:
 def _precision(
     cells: Mapping[str, str], llm: Llm, accelerator: Accelerator, notes: list[str]
 ) -> str:
-    stated = _PRECISIONS.get(cells["weight_dtype"].lower())
+    stated = _PRECISIONS.get(text_in(cells, "weight_dtype").lower())
     if stated is None:
         stated = "fp8" if accelerator.fp8 else "bf16"
         notes.append(f"format of weights not stated: {stated}")
@@ -163,7 +165,7 @@ def _precision(
 
 
 def _engine(cells: Mapping[str, str], notes: list[str]) -> str:
-    stack = cells["framework"].lower()
+    stack = text_in(cells, "framework").lower()
     for word, engine in _ENGINES:
         if word in stack:
             return engine

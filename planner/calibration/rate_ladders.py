@@ -11,13 +11,21 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from planner.calibration.cells import MOST_DEVICES, MOST_REQUESTS, MOST_RPS, number_in, required
+from planner.calibration.cells import (
+    MOST_DEVICES,
+    MOST_REQUESTS,
+    MOST_RPS,
+    number_in,
+    required,
+    text_in,
+)
 from planner.calibration.measured_run import MeasuredRun, per_rank, quantities_of
 from planner.calibration.points import Stage, System
 from planner.calibration.run import Client
 from planner.calibration.silicon import find_llm, precision_of
 from planner.curves.roofline import Degrees
 from planner.errors import InputError
+from planner.units import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from planner.catalogue import Catalogue
 
 COLUMNS: Final = frozenset({"system", "config", "workload", "rate_rps", "n_gpus"})
+"""By which the table is told; any other may be missing, and is then not stated."""
 
 _ACCELERATORS: Final = {
     "H100-80G": "h100-sxm",
@@ -55,10 +64,10 @@ def rate_ladder_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) ->
         InputError: It states too little, or in words that are not understood.
     """
     notes: list[str] = []
-    name, _, _ = cells["model"].partition(" (")
+    name, _, _ = text_in(cells, "model").partition(" (")
     llm = find_llm(catalogue, name)
     stated = "fp8" if re.search(r"-FP8$", name) else "unstated"
-    label = cells["gpu"]
+    label = text_in(cells, "gpu")
     main, prefill = _stages(cells["config"], round(required(cells, "n_gpus", MOST_DEVICES)))
     engine, _, version = cells["system"].partition(" ")
     system = System(
@@ -71,8 +80,9 @@ def rate_ladder_run(row: int, cells: Mapping[str, str], catalogue: Catalogue) ->
         main=main,
         prefill=prefill,
     )
-    if not cells["arrivals"].startswith("Poisson"):
-        raise InputError(f"arrivals: {cells['arrivals']!r} says not how requests were spaced")
+    arrivals = text_in(cells, "arrivals")
+    if not arrivals.startswith("Poisson"):
+        raise InputError(f"arrivals: {shown(arrivals)} says not how requests were spaced")
     client = _lengths(cells, notes)
     rate = required(cells, "rate_rps", MOST_RPS)
     sent = _requests(cells, rate, notes)
@@ -96,7 +106,7 @@ def _requests(cells: Mapping[str, str], rate: float, notes: list[str]) -> tuple[
     sent = number_in(cells, "n_requests", MOST_REQUESTS)
     if sent:
         return (round(sent),)
-    stated = _DURATION.search(cells["arrivals"])
+    stated = _DURATION.search(text_in(cells, "arrivals"))
     if stated is not None:
         return (max(1, round(rate * float(stated[1]))),)
     notes.append(f"length of the run not stated: {USUAL_S[0]} s")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from planner.calibration import mlperf, rate_ladders
 from planner.calibration.calibrate import calibrate
 from planner.calibration.cells import rows_of
 from planner.calibration.constants import EngineConstants
@@ -98,6 +99,21 @@ def test_mlperf_rows_that_cannot_be_predicted_say_why(
     assert document["rows"][1]["tpot_s"] is None
     assert reason in document["rows"][1]["reason"]
     assert document["rows"][0]["reason"] is None
+
+
+@pytest.mark.parametrize("row", ["mlperf", "prose"])
+def test_a_table_that_lacks_a_column_is_read_as_if_its_cells_were_empty(
+    row: str, tmp_path: Path
+) -> None:
+    cells = MLPERF if row == "mlperf" else PROSE
+    telling = mlperf.COLUMNS if row == "mlperf" else rate_ladders.COLUMNS
+    others = [name for name in cells if name not in telling]
+    assert others
+    for name in others:
+        kept = {key: cell for key, cell in cells.items() if key != name}
+        without = validate(write(tmp_path / "rows.csv", kept), CATALOGUE).document()["rows"]
+        empty = validate(write(tmp_path / "rows.csv", cells | {name: ""}), CATALOGUE).document()
+        assert without == empty["rows"]
 
 
 def test_where_prompts_are_not_known_tpot_alone_is_predicted(tmp_path: Path) -> None:
