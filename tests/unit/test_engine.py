@@ -202,7 +202,7 @@ def test_arrivals_over_46_days_in_picoseconds_are_served_by_compiled_code(kind: 
     assert fits_64_bits(requests, setup)
     options = {"token_times": True, "keep_steps": False, "max_steps": 1000}
     expected = plain.run(requests, setup, **options)
-    assert differences(expected, compiled.run(requests, setup, **options)) == []
+    assert differences(expected, simulate_fleet(requests, setup, **options)) == []
 
 
 # --- limits, threads, refusals -----------------------------------------------------------------
