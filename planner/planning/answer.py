@@ -20,7 +20,7 @@ from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
 from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
 from planner.planning.scenarios import planned_for, scenario_results
-from planner.planning.split import is_better, price_splits, split_decisions
+from planner.planning.split import is_better, limits_of_a_split, price_splits, split_decisions
 from planner.planning.study import effort_for, study_of
 from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
@@ -101,7 +101,10 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     told = split_decisions(answer, priced, refined, split)
     if isinstance(other, Found) and is_better(answer.problem, other.refined, refined):
         found = other
-    return _finish(found, told, clock, tell) if isinstance(found, Found) else found
+    if isinstance(found, Found):
+        return _finish(found, told, clock, tell)
+    more = limits_of_a_split(answer, priced)
+    return found.model_copy(update={"infeasibility": (*found.infeasibility, *more)})
 
 
 def _search(answer: Answer, clock: Clock, tell: Teller) -> Found | FleetPlan:

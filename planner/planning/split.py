@@ -14,9 +14,11 @@ from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.screen import screen
 from planner.candidates.serve import templates_of
 from planner.candidates.split import cannot_split, promises_of, split_problem, splits_of
-from planner.errors import LimitReachedError
+from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision
-from planner.planning.reasons import cost_of_only
+from planner.milp import NoFleetError, choose
+from planner.planning.infeasible import explain_limits
+from planner.planning.program import instance_of
 from planner.planning.refine import Refinement, rank
 from planner.planning.results import misses_up_to
 from planner.planning.study import study_of
@@ -24,12 +26,15 @@ from planner.planning.study import study_of
 if TYPE_CHECKING:
     from planner.candidates.split import Split
     from planner.candidates.template import Build
+    from planner.fleet import Infeasibility
     from planner.planning.answered import Answer
     from planner.planning.clock import Clock
     from planner.planning.refine import Refined
     from planner.planning.teller import Teller
     from planner.problem.resolve import Problem
 
+PRICING_S: Final = 5.0
+"""Time of the program that prices a split."""
 FEW: Final = 3
 """Templates of each part that are measured to price a split."""
 
@@ -43,6 +48,8 @@ class Option:
     """With the parts as workloads; None where short prompts would be promised too much."""
     usd_per_hour: float | None
     """Of the cheapest fleet that coarse measurements give; None if they give none."""
+    barred: NoFleetError | None = None
+    """Which limits are in the way of a fleet by coarse measurements, where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,41 @@ def _priced(
         chosen += kept[:FEW]
     refinement = Refinement(problem, study, answer.effort, clock, tell)
     refinement.measure_all(chosen)
-    return Option(split, problem, cost_of_only(problem, refinement.beliefs.believed()))
+    believed = refinement.beliefs.believed()
+    if not believed:
+        return Option(split, problem, None)
+    try:
+        found = choose(instance_of(problem, believed), "min_cost", time_limit_s=PRICING_S, gap=1e-3)
+    except NoFleetError as error:
+        return Option(split, problem, None, error)
+    except (InfeasibleError, LimitReachedError):
+        return Option(split, problem, None)
+    return Option(split, problem, found.cost_usd_per_hour)
+
+
+def limits_of_a_split(answer: Answer, priced: Priced) -> tuple[Infeasibility, ...]:
+    """Say what limits would have to be for a split, where they are in the way of every fleet.
+
+    Of several thresholds, that at which a limit has to give least.
+    """
+    barred = [(o, o.barred) for o in priced.options if o.barred is not None and o.barred.alone]
+    if not barred:
+        return ()
+    option, error = min(barred, key=lambda pair: _step(pair[1]))
+    split = option.split
+    where = (
+        f"with prompts of {answer.problem.demands[split.workload].id} over {split.at_tokens:,}"
+        " tokens in replicas of their own, by coarse measurements"
+    )
+    return tuple(
+        reason.model_copy(update={"remedy": f"{reason.remedy}, {where}"})
+        for reason in explain_limits(answer.problem, error)
+    )
+
+
+def _step(error: NoFleetError) -> float:
+    """Return by which share of itself the limit that gives least has to give."""
+    return min(abs(s.needs - s.limit) / max(abs(s.limit), 1e-300) for s in error.alone)
 
 
 def is_better(problem: Problem, one: Refined, other: Refined | None) -> bool:

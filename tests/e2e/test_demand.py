@@ -129,6 +129,18 @@ def test_a_split_that_does_not_pay_is_priced_and_left(capsys):
     assert min(priced) >= decision["numbers"]["usd_per_hour_one_pool"]
 
 
+def test_too_small_a_stock_is_told_for_a_fleet_with_a_split_too(capsys):
+    """Four accelerators are one too few with long prompts apart, and more without."""
+    words = ("--set", "accelerators.h100-sxm.stock=4")
+    assert main(["plan", str(TAIL), "--json", *words]) == 3
+    plan = json.loads(capsys.readouterr().out)
+    whole, apart = plan["infeasibility"]
+    assert whole["limit"] == apart["limit"] == "stock of h100-sxm"
+    assert "in replicas of their own" in apart["remedy"]
+    assert apart["needs"] == "5 accelerators"
+    assert int(whole["needs"].split()[0]) > 5
+
+
 def test_who_wants_shared_replicas_is_not_offered_a_split(capsys):
     settings = ("policies.sharing=shared", "workloads.chat.arrivals.poisson=0.2 req/s")
     plan = planned(capsys, TAIL, *(word for s in settings for word in ("--set", s)))
