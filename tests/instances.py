@@ -1,8 +1,11 @@
 """Tiny instances with answers worked out by hand, and large ones drawn at random."""
 
+import dataclasses
+
 import numpy as np
 
 from planner.milp import Deferral, Instance
+from planner.milp.domains import Domains, Loss, Spare
 
 SHARES = (0.25, 0.5, 0.75, 0.9, 1.0)
 
@@ -108,3 +111,44 @@ def fleet_problem(
         usd_per_hour={j: price[of[j]] * devices[j] for j in j_ids},
         stock={g: int(600 * demand) for g in g_ids},
     )
+
+
+def three_racks(**changes: object) -> Instance:
+    """Chat and batch of :func:`two_by_two`, with two racks of 8 h100 a node, and one of 4 a10.
+
+    On the a10 also ``duo`` and ``trio``, of 2 and 3 devices: their sizes are no chain. The fleet
+    must survive the loss of a rack of h100, and of a node with a big unit in rack ``left``.
+    """
+    base = two_by_two()
+    where = Domains(
+        D=("left", "right", "old"),
+        accelerator_of={"left": "h100", "right": "h100", "old": "a10"},
+        node_devices={"left": 8, "right": 8, "old": 4},
+        usd_per_hour={"left": 20.0, "right": 22.0, "old": 4.0},
+        stock={"left": 3, "old": 5},
+        free={"right": (6, 3), "old": (3, 3)},
+        node_watts={"left": 14e3, "right": 14e3},
+        power={"hall": (("left", "right"), 56e3)},
+        barred=frozenset({("trio", "old")}),
+        current={("big", "left"): 2},
+        moves=5,
+        usd_per_move=0.5,
+        spare=Spare(
+            count=1,
+            floor={"chat": 0.9, "batch": 0.25},
+            shed={"batch": 0.5},
+            groups={"left": ("left",), "right": ("right",)},
+        ),
+        losses=(Loss("left", ("left",)), Loss("node", (), {("big", "left"): 2})),
+    )
+    data = {
+        "J": ("small", "duo", "trio", "big"),
+        "O": {**base.O, "duo": ("0",), "trio": ("0",)},
+        "load_rps": {**base.load_rps, ("duo", "0", "batch"): 2.0, ("trio", "0", "batch"): 3.5},
+        "goodput_rps": {**base.goodput_rps, ("duo", "0", "batch"): 2.0},
+        "devices": {**base.devices, "duo": 2, "trio": 3},
+        "accelerator_of": {**base.accelerator_of, "duo": "a10", "trio": "a10"},
+        "usd_per_hour": dict.fromkeys(("small", "duo", "trio", "big"), 0.0),
+        "domains": where,
+    }
+    return dataclasses.replace(base, **(data | changes))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from planner.milp.objective import COSTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from planner.milp.domains import Loss
     from planner.milp.formulation import Model
     from planner.milp.objective import Objective
     from planner.milp.program import Floats
@@ -53,6 +54,12 @@ class Choice:
     """What is done of deferrable workload b in slot k, requests, by (b, k)."""
     waiting: Mapping[tuple[str, str], float]
     """What of it waits at the end of slot k, requests, by (b, k)."""
+    nodes: Mapping[str, int]
+    """Nodes taken, by domain; zeros are left out."""
+    placed: Mapping[tuple[str, str], int]
+    """Units of template j in domain d, by (j, d); zeros are left out."""
+    losses: tuple[Loss, ...]
+    """The failures that shaped the fleet; it survives all others too."""
     goodput_rps: Mapping[str, float]
     """Compliant goodput by workload, req/s."""
     bill: Mapping[str, float]
@@ -130,6 +137,9 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
         lent={i: round(value[u.name]) for i, u in v.u.items() if round(value[u.name])},
         deferred={i: value[y.name] for i, y in v.y.items()},
         waiting={i: value[q.name] for i, q in v.q.items()},
+        nodes={d: n for d, m in v.domains.m.items() if (n := round(value[m.name]))},
+        placed={i: n for i, a in v.domains.a.items() if (n := round(value[a.name]))},
+        losses=data.domains.losses if data.domains else (),
         goodput_rps=goodput_rps,
         bill=bill,
         cost_usd_per_hour=sum(bill.values()),

@@ -15,6 +15,7 @@ from planner.milp.highs import Settings
 from planner.milp.ratio import best_ratio
 from planner.milp.relax import no_fleet
 from planner.milp.solve import solve
+from planner.milp.surviving import AT_ONCE, named_apart, not_survived, with_losses
 
 if TYPE_CHECKING:
     from planner.milp.choice import Choice
@@ -61,13 +62,19 @@ def choose(
     for name, number in (("time_limit_s", time_limit_s), ("gap", gap)):
         if not (math.isfinite(number) and number >= 0):
             raise InputError(f"{name}: must be finite and at least 0; got {number}")
-    model, deadline = model_of(instance), Deadline.after(time_limit_s)
-    settings = Settings(gap=gap, seed=seed)
-    try:
-        found = _find(model, objective, settings, deadline, solver)
-    except InfeasibleError as error:
-        raise no_fleet(instance, max(time_limit_s, 1.0)) from error
-    return choice_of(model, found, gap)
+    deadline, settings = Deadline.after(time_limit_s), Settings(gap=gap, seed=seed)
+    while True:
+        model = model_of(instance)
+        try:
+            found = _find(model, objective, settings, deadline, solver)
+        except InfeasibleError as error:
+            raise no_fleet(instance, max(time_limit_s, 1.0)) from error
+        choice = choice_of(model, found, gap)
+        worst = not_survived(instance, choice.units, choice.placed)[:AT_ONCE]
+        if not worst:
+            return choice
+        known = instance.domains.losses if instance.domains else ()
+        instance = with_losses(instance, (*known, *named_apart(worst, known)))
 
 
 def _find(

@@ -12,6 +12,22 @@ from planner.milp.constraints.deferral import (
     units_are_lent_when_free,
     work_is_done_by_lent_units,
 )
+from planner.milp.constraints.domains import (
+    groups_fit_in_nodes,
+    moves_are_counted,
+    moves_are_limited,
+    nodes_are_filled_in_known_ways,
+    nodes_are_held,
+    power_is_kept,
+    regions_are_respected,
+    units_stand_in_domains,
+)
+from planner.milp.constraints.failures import (
+    a_node_takes_what_stands_in_it,
+    losing_f_keeps_the_floor,
+    survivors_are_offered_the_rest,
+    survivors_run_at_operating_points,
+)
 from planner.milp.constraints.serving import (
     a_share_needs_a_unit,
     every_request_is_offered,
@@ -29,6 +45,8 @@ from planner.milp.objective import (
     compliant_goodput,
     goodput_less_cost,
     hourly_cost,
+    moves_are_paid,
+    nodes_are_paid,
     units_are_paid,
 )
 from planner.milp.program import objective_of, read
@@ -49,6 +67,8 @@ TERMS: Final = {
     "O2": hourly_cost,
     "O3": compliant_goodput,
     "O4": goodput_less_cost,
+    "O5": nodes_are_paid,
+    "O6": moves_are_paid,
 }
 
 CONSTRAINTS: Final[Mapping[str, Family]] = {
@@ -64,6 +84,18 @@ CONSTRAINTS: Final[Mapping[str, Family]] = {
     "C10": units_are_lent_when_free,
     "C11": work_is_done_by_lent_units,
     "C12": deferred_work_is_done_in_its_window,
+    "C20": units_stand_in_domains,
+    "C21": groups_fit_in_nodes,
+    "C22": nodes_are_filled_in_known_ways,
+    "C23": nodes_are_held,
+    "C24": regions_are_respected,
+    "C25": power_is_kept,
+    "C26": moves_are_counted,
+    "C27": moves_are_limited,
+    "C28": survivors_run_at_operating_points,
+    "C29": a_node_takes_what_stands_in_it,
+    "C30": survivors_are_offered_the_rest,
+    "C31": losing_f_keeps_the_floor,
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
+from planner.milp import domains as places
 from planner.milp.deferral import Deferral, mistakes_of
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Instance:
     """l_j: fewest units of j; absent means none."""
     deferral: Deferral | None = None
     """Work that may wait; None means that there is none."""
+    domains: places.Domains | None = None
+    """Where units stand, and what failures take; None means nowhere in particular."""
 
     def __post_init__(self) -> None:
         mistakes = [*_sets(self)]
@@ -78,6 +81,8 @@ class Instance:
         if self.deferral is not None:
             mistakes += [*_ids("B", self.deferral.B), *_ids("T", self.deferral.T)]
             mistakes += [*_ids("S", self.deferral.S), *mistakes_of(self.deferral, self.J)]
+        if self.domains is not None:
+            mistakes += [*_ids("D", self.domains.D), *places.mistakes_of(self)]
         if mistakes:
             raise InputError("\n".join(mistakes))
 

@@ -12,6 +12,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from planner.milp import highs
+from planner.milp.domains import domains_of
 from planner.milp.highs import Answer
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def loss_per_unit(model: Model, program: Program, row_duals: Floats) -> dict[str
     of = dict(zip(program.columns, reduced.tolist(), strict=True))
     v = model.v
     return {
-        j: of[v.n[j].name] + min(of[v.x[j, o].name] for o in model.data.points_of(j))
+        j: of[v.n[j].name]
+        + min(of[v.x[j, o].name] for o in model.data.points_of(j))
+        + min((of[v.domains.a[j, d].name] for d in domains_of(model.data, j)), default=0.0)
         for j in model.data.J
     }
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pulp import LpAffineExpression as Sum
 
+from planner.milp.domains import NOWHERE
+
 if TYPE_CHECKING:
     from planner.milp.instance import Instance
     from planner.milp.variables import Variables
@@ -22,7 +24,26 @@ def units_are_paid(data: Instance, v: Variables) -> Sum:
     return Sum({v.n[j]: float(data.usd_per_hour[j]) for j in data.J})
 
 
-COSTS: Final = {"units": units_are_paid}
+def nodes_are_paid(data: Instance, v: Variables) -> Sum:
+    r"""(O5) What whole nodes cost, filled or not, in USD/h.
+
+    .. math:: \sum_d p_d m_d
+    """
+    where = data.domains or NOWHERE
+    return Sum({v.domains.m[d]: float(where.usd_per_hour[d]) for d in where.D})
+
+
+def moves_are_paid(data: Instance, v: Variables) -> Sum:
+    r"""(O6) What starting and stopping units costs, in USD/h.
+
+    .. math:: \sum_{j,d} \mathrm{move} (\mathrm{up}_{jd} + \mathrm{down}_{jd})
+    """
+    usd_per_hour = data.domains.usd_per_move if data.domains else 0.0
+    moved = [*v.domains.up.values(), *v.domains.down.values()] if usd_per_hour else []
+    return Sum(dict.fromkeys(moved, usd_per_hour))
+
+
+COSTS: Final = {"units": units_are_paid, "nodes": nodes_are_paid, "moves": moves_are_paid}
 """Cost terms by the name of their line in the bill."""
 
 

@@ -17,6 +17,7 @@ from planner.errors import InfeasibleError, LimitReachedError, SolverError
 from planner.milp import highs
 from planner.milp.check import check_integers, check_rows
 from planner.milp.clock import Deadline
+from planner.milp.domains import NOWHERE
 from planner.milp.formulation import CONSTRAINTS, rows
 from planner.milp.highs import Settings
 from planner.milp.program import read
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
     Limit = tuple[str, tuple[str, ...]]
 
-LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9")
+LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C23", "C25", "C27", "C31")
 """Families that a user could loosen."""
+DEMANDS: Final = ("C2", "C30")
+"""Families that give way where no limit is in the way: demand that no unit takes."""
 LAST_RESORT: Final = 1e3
 """Price of a share of demand that no unit takes, beside one of a limit that gives way."""
 FINEST: Final = 1e-6
@@ -47,7 +50,7 @@ class Shortfall:
     family: str
     """Name of the family, ``accelerators_are_held`` and so on."""
     index: tuple[str, ...]
-    """Accelerator, workload or template; empty for the budget."""
+    """Accelerator, workload, template, domain or failure; empty for the budget."""
     limit: float
     """The limit as given."""
     needs: float
@@ -59,7 +62,7 @@ class Shortfall:
         """Say it in one line."""
         of = f"({','.join(self.index)})" if self.index else ""
         what = f"{self.number} {self.family}{of}"
-        if self.number == "C2":
+        if self.number in DEMANDS:
             return f"{what}: no mix of operating points carries more than {self.needs:.4g} of it"
         return f"{what}: limit {self.limit:.6g} {self.unit}, needs {self.needs:.6g}"
 
@@ -95,7 +98,7 @@ def no_fleet(data: Instance, time_limit_s: float) -> NoFleetError:
             raise SolverError("a solver called the program infeasible, but a fleet exists")
     alone = (
         ()
-        if any(s.number == "C2" for s in together)
+        if any(s.number in DEMANDS for s in together)
         else single_shortfalls(data, deadline.left_s())
     )
     lines = ["no fleet keeps every promise within the limits"]
@@ -128,7 +131,8 @@ def shortfalls(
     if answer is None and set(among) < set(LIMITS):
         raise InfeasibleError(f"loosening {', '.join(sorted(among))} is not enough for any fleet")
     if answer is None:
-        answer = _elastic(data, lambda limit: limit[0] in (*LIMITS, "C2"), deadline.left_s())
+        last = (*LIMITS, *DEMANDS)
+        answer = _elastic(data, lambda limit: limit[0] in last, deadline.left_s())
     if answer is None:
         raise SolverError("highs calls a program infeasible in which every limit gives way")
     return answer
@@ -176,7 +180,7 @@ def _elastic(
             give = -size if row.sense == pulp.LpConstraintLE else size
             row.addInPlace(pulp.LpAffineExpression({slack[limit]: give}))
         problem += row, name_of(CONSTRAINTS[number].__name__, index)
-    price = {s: LAST_RESORT if number == "C2" else 1.0 for (number, _), s in slack.items()}
+    price = {s: LAST_RESORT if number in DEMANDS else 1.0 for (number, _), s in slack.items()}
     problem.setObjective(pulp.LpAffineExpression(price))
     program = read(problem)
     answer = highs.run(program, Settings(time_limit_s=time_limit_s, gap=1e-4))
@@ -196,22 +200,30 @@ def _elastic(
 
 def _shortfall(data: Instance, number: str, index: tuple[str, ...], missing: float) -> Shortfall:
     limit, unit = _limit(data, number, index)
-    needs = limit + missing if number not in ("C2", "C3", "C9") else limit - missing
+    falls = number in (*DEMANDS, "C3", "C9", "C31")
+    needs = limit - missing if falls else limit + missing
     return Shortfall(number, CONSTRAINTS[number].__name__, index, limit, needs, unit)
 
 
 def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, str]:
     """Return a limit in its own unit, and the unit."""
     i = index[0] if index else ""
+    where = data.domains or NOWHERE
+    floor = where.spare.floor if where.spare else {}
     share = "share of demand"
     of: dict[str, tuple[float | None, str]] = {
         "C2": (1.0, share),
+        "C30": (1.0, share),
         "C3": (data.promise.get(i), share),
         "C5": (data.shed_limit.get(i), share),
         "C6": (data.stock.get(i), "accelerators"),
         "C7": (data.max_units.get(i), "units"),
         "C8": (data.budget_usd_per_hour, "USD/h"),
         "C9": (data.goodput_floor_rps, "req/s"),
+        "C23": (where.stock.get(i), "nodes"),
+        "C25": (where.power[i][1] if i in where.power else None, "W"),
+        "C27": (where.moves, "units started or stopped"),
+        "C31": (floor.get(index[-1]) if index else None, share),
     }
     limit, unit = of[number]
     return float(limit or 0.0), unit
@@ -229,4 +241,4 @@ def _size(data: Instance, limit: Limit) -> float:
 def _scale(data: Instance, limit: Limit) -> float:
     """Return what the row of a limit is divided by on the page."""
     given, unit = _limit(data, *limit)
-    return given or 1.0 if unit in ("USD/h", "req/s") else 1.0
+    return given or 1.0 if unit in ("USD/h", "req/s", "W") else 1.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pulp
 
 from planner.milp.deferral import NOTHING
+from planner.milp.domains import DomainVariables, declare_domains
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +32,8 @@ class Variables:
     """y_bk: what is done of deferrable workload b in slot k, requests."""
     q: Mapping[tuple[str, str], pulp.LpVariable]
     """q_bk: what of b waits at the end of slot k, requests; at most what came in its window."""
+    domains: DomainVariables
+    """Where units stand, and what is left of them after a failure."""
 
 
 def name_of(family: str, index: Iterable[str]) -> str:
@@ -64,4 +67,5 @@ def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
         u={i: problem.add_variable(name_of("u", i), 0, None, pulp.LpInteger) for i in lent},
         y={i: problem.add_variable(name_of("y", i), 0) for i in slots},
         q={i: problem.add_variable(name_of("q", i), 0, work.latest(*i)) for i in slots},
+        domains=declare_domains(problem, data),
     )

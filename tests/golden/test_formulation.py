@@ -9,10 +9,11 @@ from pathlib import Path
 import pulp
 import pytest
 
+from planner.milp import Instance
 from planner.milp.formulation import CONSTRAINTS, TERMS, formulate
 from planner.milp.objective import COSTS
 from planner.milp.variables import Variables, declare, name_of
-from tests.instances import day_and_night, two_by_two
+from tests.instances import day_and_night, three_racks, two_by_two
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "formulation.md").read_text()
@@ -27,12 +28,34 @@ ALL_LIMITS = two_by_two(
 )
 
 WITH_DEFERRAL = dataclasses.replace(ALL_LIMITS, deferral=day_and_night())
+IN_RACKS = three_racks()
+EVERYTHING = three_racks(
+    **{
+        name: getattr(WITH_DEFERRAL, name)
+        for name in (
+            "stock",
+            "max_units",
+            "shed_limit",
+            "budget_usd_per_hour",
+            "goodput_floor_rps",
+            "deferral",
+        )
+    }
+)
+
+
+def data_for(number: str) -> Instance:
+    if number in ("C10", "C11", "C12"):
+        return WITH_DEFERRAL
+    if number in ("O5", "O6") or (number[0] == "C" and int(number[1:]) >= 20):
+        return IN_RACKS
+    return ALL_LIMITS
 
 
 def lp_of(number: str, folder: Path) -> str:
     """One equation alone, as an LP file: what a reader would check by hand."""
     problem = pulp.LpProblem(number, pulp.LpMinimize)
-    data = WITH_DEFERRAL if number in ("C10", "C11", "C12") else ALL_LIMITS
+    data = data_for(number)
     v = declare(problem, data)
     if number in TERMS:
         term: Callable[..., pulp.LpAffineExpression] = TERMS[number]
@@ -72,7 +95,7 @@ def test_page_lists_nothing_else() -> None:
 
 
 def test_whole_program_has_no_other_rows() -> None:
-    problem, _ = formulate(WITH_DEFERRAL)
+    problem, _ = formulate(EVERYTHING)
     families = {row.name.split("(")[0] for row in problem.constraints()}
     assert families == {family.__name__ for family in CONSTRAINTS.values()}
 
@@ -86,8 +109,8 @@ def test_a_limit_that_is_not_given_has_no_row() -> None:
 
 def test_the_bill_is_the_sum_of_its_terms() -> None:
     problem = pulp.LpProblem("bill", pulp.LpMinimize)
-    v: Variables = declare(problem, ALL_LIMITS)
-    whole = TERMS["O2"](ALL_LIMITS, v)
-    parts = [term(ALL_LIMITS, v) for term in COSTS.values()]
+    v: Variables = declare(problem, IN_RACKS)
+    whole = TERMS["O2"](IN_RACKS, v)
+    parts = [term(IN_RACKS, v) for term in COSTS.values()]
     for column in problem.variables():
         assert whole.get(column, 0.0) == sum(part.get(column, 0.0) for part in parts)
