@@ -85,6 +85,9 @@ def _hardware(
     if supply.stock is not None and supply.stock < tp_degree:
         why = f"needs {tp_degree} accelerators; the stock is {supply.stock}"
         return Removed(name, why, {"stock": supply.stock})
+    if supply.largest_unit is not None and supply.largest_unit < tp_degree:
+        why = f"needs {tp_degree} accelerators in one node; the largest has {supply.largest_unit}"
+        return Removed(name, why, {"devices": supply.largest_unit})
     curve = find_curve(
         catalogue, llm.id, precision, accelerator.id, problem.policies.engine, tp_degree
     )

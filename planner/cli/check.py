@@ -52,7 +52,10 @@ def _summary(path: Path, settings: list[str]) -> str:
     if isinstance(loaded, LoadedScenario):
         resolve(loaded, Catalogue())
         workloads, offers = loaded.scenario.workloads, loaded.scenario.accelerators
-        return f"{count(len(workloads), 'workload')}, {count(len(offers), 'accelerator')}"
+        held = count(len(offers), "accelerator")
+        if nodes := loaded.scenario.nodes:
+            held = count(len(nodes), "kind") + " of nodes"
+        return f"{count(len(workloads), 'workload')}, {held}"
     table = resolve_tables(loaded)
     return f"{count(len(table.demanded), 'bucket')}, {count(len(table.templates), 'template')}"
 

@@ -5,10 +5,17 @@ Numbers carry their unit in the name: s, rps (requests per second), USD per hour
 """
 
 from planner.fleet.bill import BillLine, SupplyLine
-from planner.fleet.evidence import ArrivalPoint, DemandPoint, Evidence, OneLess, WithoutPrefixCache
+from planner.fleet.evidence import (
+    ArrivalPoint,
+    DemandPoint,
+    Evidence,
+    FailureResult,
+    OneLess,
+    WithoutPrefixCache,
+)
 from planner.fleet.figures import Interval, Quantiles, Status, Verdict
 from planner.fleet.plan import EffectiveScenario, FleetPlan, ObjectiveValue, Totals, read_plan
-from planner.fleet.pools import CurveNote, Pool, PrefixHits, RoutingShare
+from planner.fleet.pools import CurveNote, Pool, PoolPlace, PrefixHits, RoutingShare
 from planner.fleet.reasons import (
     Decision,
     Infeasibility,
@@ -39,6 +46,7 @@ __all__ = [
     "DemandPoint",
     "EffectiveScenario",
     "Evidence",
+    "FailureResult",
     "FleetPlan",
     "Infeasibility",
     "Interval",
@@ -49,6 +57,7 @@ __all__ = [
     "PeriodResult",
     "PeriodWorkload",
     "Pool",
+    "PoolPlace",
     "PrefixHits",
     "Quantiles",
     "Rejected",

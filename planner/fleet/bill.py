@@ -6,7 +6,7 @@ from planner.spec import Spec
 
 
 class SupplyLine(Spec):
-    """Accelerators to rent or use."""
+    """Accelerators to rent or use, by themselves or in whole nodes."""
 
     accelerator: str
     domain: str | None
@@ -15,6 +15,8 @@ class SupplyLine(Spec):
     usd_per_hour: float
     """Of all of them."""
     price_source: str
+    nodes: int | None = None
+    """Whole nodes, where they are sold so."""
 
 
 class BillLine(Spec):

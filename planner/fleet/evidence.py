@@ -17,6 +17,23 @@ class OneLess(Spec):
     """A backlog grows without end; attainment is what the simulated span gave."""
 
 
+class FailureResult(Spec):
+    """What is left of the plan after a failure, its traffic routed anew."""
+
+    lost: str
+    """The racks, zones or regions that are lost, joined by ``:``; or ``node.`` and where."""
+    units_lost: dict[str, int]
+    """Replicas by pool."""
+    turned_away: dict[str, float]
+    """Share of each workload's requests that is turned away; those without are left out."""
+    attainment: dict[str, Interval]
+    """By workload, of all requests: those that are turned away miss. Empty where nothing is left
+    that serves a workload."""
+    floor: dict[str, float]
+    """What it must be at least."""
+    verdict: Verdict
+
+
 class DemandPoint(Spec):
     """Attainment of the fixed fleet at a multiple of the demand."""
 
@@ -71,6 +88,9 @@ class Evidence(Spec):
     where there are none."""
     without_prefix_cache: WithoutPrefixCache | None = None
     """Where a pool keeps prefixes."""
+    failures: tuple[FailureResult, ...] = ()
+    """Failures that the fleet must survive, those that leave the least first; such as lose no
+    more of any pool than another are left out."""
     candidates: int
     proof_covers: str
     notes: tuple[str, ...] = ()

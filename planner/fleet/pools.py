@@ -39,6 +39,14 @@ class PrefixHits(Spec):
     """Whether it follows from router, cache size and traffic, or was given."""
 
 
+class PoolPlace(Spec):
+    """Replicas of a pool in one domain."""
+
+    domain: str
+    """The ``id`` of the nodes."""
+    replicas: int
+
+
 class Pool(Spec):
     """All replicas of one template."""
 
@@ -53,6 +61,7 @@ class Pool(Spec):
     dp_degree: int
     replicas: Annotated[int, Field(ge=1)]
     domain: str | None
+    """The nodes in which all of them stand; null where they stand in several or in none."""
     link_class: str | None
     precision: str
     kv_dtype: str
@@ -79,6 +88,8 @@ class Pool(Spec):
     """Share of time in which a replica executes a step."""
     mfu: float | None
     curve: CurveNote
+    places: tuple[PoolPlace, ...] = ()
+    """Where its replicas stand, where nodes are bought whole; one router serves them all."""
     prefix_hits: tuple[PrefixHits, ...] = ()
     """By workload of whose prefixes something is known."""
     prefix_block_tokens: int | None = None

@@ -12,10 +12,13 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
-from planner.errors import LimitReachedError
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from planner.errors import LimitReachedError, SolverError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MOST_FILLINGS: Final = 20_000
 """Ways to fill a node above which they are not listed."""
@@ -90,3 +93,40 @@ def place(free: Sequence[int], groups: Sequence[int]) -> list[int] | None:
         homes[i] = min(fitting, key=lambda v: (left[v], v))
         left[homes[i]] -= groups[i]
     return homes
+
+
+def fewest_nodes(free: Sequence[int], devices: int, groups: Mapping[int, int]) -> int:
+    """Return how few new nodes hold groups beside those that partly used nodes hold.
+
+    Exact for a chain of sizes; for others by a small integer program over the ways to fill a node.
+
+    Args:
+        free: Free devices of each partly used node.
+        devices: Of a new node; no group is larger.
+        groups: Number of groups by size.
+    """
+    sizes = tuple(sorted((size for size, n in groups.items() if n), reverse=True))
+    if is_chain(sizes):
+        needs = [
+            sum(size * groups[size] for size in sizes if size >= least)
+            - sum(room(f, least) for f in free)
+            for least in sizes
+        ]
+        pairs = zip(needs, sizes, strict=True)
+        return max((-(-need // room(devices, least)) for need, least in pairs), default=0)
+    return _by_ways(free, devices, {size: groups[size] for size in sizes})
+
+
+def _by_ways(free: Sequence[int], devices: int, groups: Mapping[int, int]) -> int:
+    kinds = [(devices, None), *((f, free.count(f)) for f in sorted(set(free)))]
+    ways = [(i, way) for i, (f, _) in enumerate(kinds) for way in fillings(f, tuple(groups))]
+    filled = np.array([way for _, way in ways], dtype=float).T
+    taken = np.array([[float(i == k) for i, _ in ways] for k in range(1, len(kinds))])
+    rows = [LinearConstraint(filled, lb=np.array(list(groups.values()), dtype=float))]
+    if len(kinds) > 1:
+        rows.append(LinearConstraint(taken, ub=np.array([float(n or 0) for _, n in kinds[1:]])))
+    cost = np.array([float(i == 0) for i, _ in ways])
+    found = milp(cost, constraints=rows, integrality=np.ones(len(ways)), bounds=Bounds(0, np.inf))
+    if not found.success:
+        raise SolverError(f"no way was found to fill nodes: {found.message}")
+    return round(float(found.fun))

@@ -17,6 +17,7 @@ from planner.fleet import (
     SplitByLength,
     SplitPart,
 )
+from planner.planning.failures import failure_results, spare_decisions
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
 from planner.planning.periods import over_all_periods
 from planner.planning.plan_notes import (
@@ -122,10 +123,11 @@ def plan_document(
         demand_scenarios=tried.scenarios,
         deferred=tried.deferred,
         supply=supply_lines(problem, shown.fleet),
-        bill=bill_lines(shown.fleet),
+        bill=bill_lines(problem, shown.fleet),
         decisions=(
             *decisions(answer.problem, refined, alone, left_out),
             *tried.decisions,
+            *spare_decisions(problem, refined, shown, shown.failures),
             *what_the_cache_is_worth(problem, alone, tried.cold),
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),
         ),
@@ -138,6 +140,7 @@ def plan_document(
             seeds=tuple(range(answer.effort.verify.replications)),
             requests=answer.study.meter.requests,
             one_less=_one_less(answer, shown),
+            failures=failure_results(problem, shown.failures),
             demand_sweep=tuple(
                 DemandPoint(multiple=multiple, attainment=_by_workload(answer, s))
                 for multiple, s in tried.demand

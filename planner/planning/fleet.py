@@ -23,6 +23,8 @@ class PoolChoice:
     template: Template
     units: int
     load_rps: tuple[float, ...]
+    places: tuple[tuple[str, int], ...] = ()
+    """Units by the site of nodes in which they stand; none where supply is not whole nodes."""
 
     @property
     def load_per_unit(self) -> float:
@@ -31,15 +33,36 @@ class PoolChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Nodes that a fleet takes of a site."""
+
+    site: str
+    accelerator: str
+    nodes: int
+    """New ones; none where partly used nodes are enough."""
+    usd_per_node_hour: float
+    used: int
+    """Devices that units have, in all nodes of the site."""
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of the nodes."""
+        return self.nodes * self.usd_per_node_hour
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """Pools that together take the whole offered load."""
 
     pools: tuple[PoolChoice, ...]
+    held: tuple[Held, ...] = ()
+    """Whole nodes, where supply is such."""
 
     @property
     def usd_per_hour(self) -> float:
-        """Price of all units."""
-        return sum(p.units * p.template.build.usd_per_hour for p in self.pools)
+        """Price of all units, or of the nodes in which they stand."""
+        units = sum(p.units * p.template.build.usd_per_hour for p in self.pools if not p.places)
+        return units + sum(held.usd_per_hour for held in self.held)
 
     @property
     def key(self) -> tuple[tuple[str, int, tuple[float, ...]], ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.candidates.serve import longest_requests
-from planner.fleet import BillLine, Pool, SupplyLine, Totals
+from planner.fleet import BillLine, Pool, PoolPlace, SupplyLine, Totals
 from planner.planning.curve_notes import curve_note
+from planner.planning.node_lines import node_bill, node_lines
 from planner.planning.prefixes import hits_of, keeps_prefixes
 from planner.planning.results import interval
 
@@ -36,7 +37,7 @@ def totals(answer: Answer, shown: Verified) -> Totals:
         usd_per_thousand_compliant=cost / 3.6 / goodput if goodput else None,
         compliant_requests_per_usd=goodput * 3600 / cost if cost else None,
         accelerators=sum(p.units * p.template.build.tp_degree for p in fleet.pools),
-        nodes=None,
+        nodes=sum(held.nodes for held in fleet.held) if problem.sites.all else None,
         power_w=sum(p for p in power if p is not None) if None not in power else None,
         mfu=_fleet_mfu(answer, shown),
     )
@@ -109,7 +110,7 @@ def pool_document(
         ep_degree=curve.layout.ep_degree,
         dp_degree=1,
         replicas=pool.units,
-        domain=None,
+        domain=pool.places[0][0] if len(pool.places) == 1 else None,
         link_class=None,
         precision=build.precision,
         kv_dtype=curve.kv_dtype,
@@ -130,13 +131,16 @@ def pool_document(
         busy_share=sum(run.busy_share for run in runs) / len(runs),
         mfu=flops[0] / flops[1] if flops else None,
         curve=curve_note(build, longest),
+        places=tuple(PoolPlace(domain=d, replicas=n) for d, n in pool.places),
         prefix_hits=hits_of(answer.problem, runs, pool.template.serves) if cache else (),
         prefix_block_tokens=cache.block_tokens if cache else None,
     )
 
 
 def supply_lines(problem: Problem, fleet: Fleet) -> tuple[SupplyLine, ...]:
-    """List the accelerators to rent."""
+    """List the accelerators to rent, or the nodes to buy."""
+    if problem.sites.all:
+        return tuple(node_lines(problem.sites, fleet))
     lines = []
     for supply in problem.supplies:
         name = supply.accelerator.id
@@ -159,8 +163,10 @@ def supply_lines(problem: Problem, fleet: Fleet) -> tuple[SupplyLine, ...]:
     return tuple(lines)
 
 
-def bill_lines(fleet: Fleet) -> tuple[BillLine, ...]:
+def bill_lines(problem: Problem, fleet: Fleet) -> tuple[BillLine, ...]:
     """List what is paid; the lines sum to the fleet's price."""
+    if problem.sites.all:
+        return tuple(node_bill(problem.sites, fleet))
     return tuple(
         BillLine(
             item=f"{p.units} x {p.template.id}: {p.units * p.template.build.tp_degree}"

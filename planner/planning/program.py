@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.milp import Instance
 from planner.planning.fleet import Fleet, fleet_of
+from planner.planning.housing import domains_for, housed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,10 +37,17 @@ def instance_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Instance
         goodput_rps=goodput,
         devices={j: build.tp_degree for j, build in builds.items()},
         accelerator_of={j: build.accelerator for j, build in builds.items()},
-        usd_per_hour={j: build.usd_per_hour for j, build in builds.items()},
-        stock={s.accelerator.id: s.stock for s in problem.supplies if s.stock is not None},
+        usd_per_hour={
+            j: 0.0 if problem.sites.all else build.usd_per_hour for j, build in builds.items()
+        },
+        stock={
+            s.accelerator.id: s.stock
+            for s in problem.supplies
+            if s.stock is not None and not problem.sites.all
+        },
         value={d.id: d.value for d in problem.demands},
         budget_usd_per_hour=problem.budget_usd_per_hour,
+        domains=domains_for(problem, {j: f.template for j, f in frontiers.items()}),
     )
 
 
@@ -57,4 +65,25 @@ def fleet_of_choice(problem: Problem, frontiers: Mapping[str, Frontier], choice:
     }
     templates = {j: frontier.template for j, frontier in frontiers.items()}
     units = {j: choice.units.get(j, 0) for j in frontiers}
-    return fleet_of(units, loads, templates, problem.rates_rps)
+    if problem.sites.spare is not None and any(n and not sum(loads[j]) for j, n in units.items()):
+        loads = shared_out(problem, frontiers, units)
+    fleet = fleet_of(units, loads, templates, problem.rates_rps)
+    return housed(problem, fleet, choice.placed)
+
+
+def shared_out(
+    problem: Problem, frontiers: Mapping[str, Frontier], units: Mapping[str, int]
+) -> dict[str, tuple[float, ...]]:
+    """Share all load out over all units, by what they can carry: spare units serve too."""
+    room = {
+        j: [n * frontiers[j].points[-1].load_rps[w] for w in range(len(problem.demands))]
+        for j, n in units.items()
+    }
+    total = [sum(each[w] for each in room.values()) for w in range(len(problem.demands))]
+    return {
+        j: tuple(
+            rate * x / t if t > 0 else 0.0
+            for rate, x, t in zip(problem.rates_rps, each, total, strict=True)
+        )
+        for j, each in room.items()
+    }

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, LimitUse, Rejected
 from planner.milp import choose, relaxation_prices, resolve_prices
+from planner.planning.failures import survives
+from planner.planning.node_lines import node_limits
 from planner.planning.program import instance_of
 from planner.planning.refine import Verified
 
@@ -41,7 +43,7 @@ def decisions(
         *_which_accelerator(problem, refined, shown, left_out),
         *_shared_or_segregated(problem, refined, shown),
         *_which_scheduling(problem, refined, shown),
-        *_does_the_last_unit_pay(problem, shown),
+        *_does_the_last_unit_pay(problem, refined, shown),
     )
 
 
@@ -149,11 +151,16 @@ def _which_scheduling(problem: Problem, refined: Refined, shown: Verified) -> tu
     )
 
 
-def _does_the_last_unit_pay(problem: Problem, shown: Verified) -> tuple[Decision, ...]:
+def _does_the_last_unit_pay(
+    problem: Problem, refined: Refined, shown: Verified
+) -> tuple[Decision, ...]:
     """Explain a unit without which every promise would still be kept."""
     found = []
     for pool, less, judgement in shown.one_less:
         if less is None or judgement is None or judgement.verdict != "kept":
+            continue
+        if not survives(problem, refined.frontiers, less):
+            found.append(_is_spare(pool))
             continue
         smaller = Verified(less, judgement, problem.values).worth_per_usd
         larger = shown.worth_per_usd
@@ -174,6 +181,18 @@ def _does_the_last_unit_pay(problem: Problem, shown: Verified) -> tuple[Decision
             )
         )
     return tuple(found)
+
+
+def _is_spare(pool: str) -> Decision:
+    return Decision(
+        question=f"does the last unit of {pool} pay",
+        answer="it is spare",
+        because=(
+            "without it every promise is kept while nothing fails, but not every failure of"
+            " limits.spare is survived"
+        ),
+        numbers={},
+    )
 
 
 def if_arrivals_were_burstier(problem: Problem, swept: Sequence[Arrived]) -> tuple[Decision, ...]:
@@ -277,9 +296,10 @@ def _why(problem: Problem, frontier: Frontier, cost: float) -> str:
 def limit_uses(problem: Problem, refined: Refined, fleet: Fleet) -> tuple[LimitUse, ...]:
     """List every limit with its use; a limit that is used up has a price."""
     prices = _limit_prices(problem, refined)
-    uses = []
+    uses: list[LimitUse] = []
+    uses += node_limits(problem.sites, fleet, prices)
     for supply in problem.supplies:
-        if supply.stock is None:
+        if supply.stock is None or problem.sites.all:
             continue
         name = supply.accelerator.id
         used = sum(

@@ -15,7 +15,9 @@ from planner.candidates.frontier import Frontier, measure_frontier
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose, relaxation_prices
 from planner.planning.beliefs import Beliefs
+from planner.planning.failures import Survived, survives, try_failures
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
+from planner.planning.housing import without_one
 from planner.planning.periods import judge_over_time
 from planner.planning.program import fleet_of_choice, instance_of
 from planner.simulation.capacity import VERIFYING
@@ -59,6 +61,8 @@ class Verified:
     one_less: tuple[tuple[str, Fleet | None, Judgement | None], ...] = ()
     """By pool: template id, the smaller fleet (None if a workload would be served by nobody),
     and its verdicts."""
+    failures: tuple[Survived, ...] = ()
+    """What is left after each failure that the fleet must survive."""
 
     @property
     def goodput_rps(self) -> float:
@@ -187,6 +191,7 @@ class Refinement:
         results = []
         for position, pool in enumerate(fleet.pools):
             less = with_one_less(fleet, position, believed, self.problem.rates_rps)
+            less = less and without_one(self.problem, fleet, less, pool.template.id)
             results.append((pool.template.id, less, self.judge(less) if less else None))
         return tuple(results)
 
@@ -211,8 +216,12 @@ class Refinement:
                     continue
                 last = Verified(fleet, self.judge(fleet), self.problem.values)
                 if last.judgement.verdict != "kept":
-                    self._believe_less(fleet, last.judgement)
+                    self._believe_less(fleet, last.judgement, self.study.promise)
                     continue
+                failures = self._survived(fleet)
+                if failures is None:
+                    continue
+                last = replace(last, failures=failures)
                 best = before = self._better(best, last)
                 last = replace(last, one_less=self.judge_one_less(fleet))
                 best = last if before.fleet is fleet else best
@@ -255,7 +264,8 @@ class Refinement:
         )
         judged = judge_over_time(self.problem, self.study, fleet, once, judged)
         last = Verified(fleet, judged, self.problem.values)
-        best = last if judged.verdict == "kept" else None
+        untried = self.problem.sites.spare is not None
+        best = last if judged.verdict == "kept" and not untried else None
         return Refined(best, last, choice, believed, LIMIT_ENDED)
 
     def _solve(self) -> Choice:
@@ -301,7 +311,23 @@ class Refinement:
             self._measure_finely(pool.template.id, pool.units)
         return bool(stale)
 
-    def _believe_less(self, fleet: Fleet, judgement: Judgement) -> None:
+    def _survived(self, fleet: Fleet) -> tuple[Survived, ...] | None:
+        """Simulate what failures leave; None, and less is believed, if a floor does not hold."""
+        tried = try_failures(
+            self.problem,
+            self.study,
+            self.beliefs.believed(),
+            fleet,
+            self.effort,
+            lambda: self.clock.over,
+        )
+        for one in tried:
+            if one.judgement is not None and not one.kept:
+                self._believe_less(one.left, one.judgement, one.floors)
+                return None
+        return tried
+
+    def _believe_less(self, fleet: Fleet, judgement: Judgement, promise: Sequence[float]) -> None:
         """Lower the belief in the pool that failed most, below the load that refuted it."""
         failed = [w for w, verdict in enumerate(judgement.verdicts) if verdict != "kept"]
 
@@ -309,7 +335,7 @@ class Refinement:
             runs = judgement.sample.runs[position]
             served = [w for w in failed if fleet.pools[position].load_rps[w] > 0]
             spare = [
-                sum(float(run.attainment[w]) for run in runs) / len(runs) - self.study.promise[w]
+                sum(float(run.attainment[w]) for run in runs) / len(runs) - promise[w]
                 for w in served
             ]
             return min(spare, default=1.0)
@@ -329,6 +355,8 @@ class Refinement:
             if less is None or judgement is None or judgement.verdict != "kept":
                 continue
             if self._better(verified, Verified(less, judgement, self.problem.values)) is verified:
+                continue
+            if not survives(self.problem, self.beliefs.believed(), less):
                 continue
             pool = _pool_of(less, j)
             spare = [

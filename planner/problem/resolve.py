@@ -13,6 +13,7 @@ from planner.problem.demand import arrival_law, length_law, prefix_law, session_
 from planner.problem.periods import Over, make_calendar
 from planner.problem.prefixes import TracePrefixes
 from planner.problem.prices import PriceError, price_of
+from planner.problem.sites import NO_SITES, Sites, sites_of
 from planner.units import LEAST_RPS, MOST_RPS
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Demand:
     """Worth of a compliant request in goodput objectives."""
     priority: int = 0
     """Lower is served first by an engine with priority scheduling."""
+    regions: frozenset[str] | None = None
+    """Regions in which it may be served; None: any."""
 
     @property
     def rate_rps(self) -> float:
@@ -105,6 +108,8 @@ class Supply:
     usd_per_hour: float
     price_source: str
     term: str
+    largest_unit: int | None = None
+    """Accelerators that one replica can have, where they stand in nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,8 @@ class Problem:
     """Share of their weight in which every promise must hold."""
     planned_multiples: tuple[float, ...] = ()
     """What the demands were multiplied by to plan for their scenarios; by asked workload."""
+    sites: Sites = NO_SITES
+    """Whole nodes and the limits on places, where supply is whole nodes."""
     wholes: tuple[Whole, ...] = ()
     """The workloads that demands are parts of; none where each demand is a whole one."""
 
@@ -169,7 +176,8 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     given = tuple(_demands(loaded, catalogue, mistakes))
     demands = tuple(d for d in given if windows[d.id] is None)
     deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
-    supplies = tuple(_supplies(loaded, catalogue, mistakes))
+    sites = sites_of(loaded, catalogue, mistakes)
+    supplies = (*_supplies(loaded, catalogue, mistakes), *_supplies_in(sites))
     if not mistakes:
         _degrees(loaded, demands, mistakes)
         _lenders(loaded, demands, deferred, mistakes)
@@ -213,6 +221,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         deferred=deferred,
         outcomes=outcomes,
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
+        sites=sites,
     )
 
 
@@ -369,6 +378,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             prefix=prefix,
             value=workload.value,
             priority=workload.priority,
+            regions=None if workload.regions is None else frozenset(workload.regions),
         )
 
 
@@ -431,6 +441,22 @@ def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) 
             mistakes.append((at, f"accelerators.{i}.price_from: {error}"))
             continue
         yield Supply(accelerator, offer.stock, price, source, term)
+
+
+def _supplies_in(sites: Sites) -> Iterator[Supply]:
+    """Yield each kind of accelerator that nodes hold, at the least price of one of them."""
+    for name in dict.fromkeys(site.accelerator.id for site in sites.all):
+        mine = [site for site in sites.all if site.accelerator.id == name]
+        cheapest = min(mine, key=lambda site: site.usd_per_hour / site.devices)
+        counts = [s.stock * s.devices + sum(s.free) if s.stock is not None else None for s in mine]
+        yield Supply(
+            accelerator=cheapest.accelerator,
+            stock=None if None in counts else sum(n for n in counts if n is not None),
+            usd_per_hour=cheapest.usd_per_hour / cheapest.devices,
+            price_source=cheapest.price_source,
+            term=cheapest.term,
+            largest_unit=max(site.devices for site in mine),
+        )
 
 
 def _block_sizes(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes) -> None:

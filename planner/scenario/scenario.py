@@ -8,8 +8,11 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from planner.errors import nearest
 from planner.scenario.aim import Objective, Solver, version_as_text
+from planner.scenario.hard_limits import FleetLimits
+from planner.scenario.nodes import NodeOffer
+from planner.scenario.places import check_supply
 from planner.scenario.policies import Policies
-from planner.scenario.supply import AcceleratorOffer, Limits
+from planner.scenario.supply import AcceleratorOffer
 from planner.scenario.traffic import Traffic
 from planner.scenario.uncertainty import Uncertainty
 from planner.scenario.workload import Workload
@@ -34,8 +37,11 @@ class Scenario(Spec):
     uncertainty: Uncertainty | None = None
     """What the demand may turn out to be; without it, it is what the workloads say."""
 
-    accelerators: tuple[AcceleratorOffer, ...] = Field(min_length=1)
-    """What may be rented or is owned."""
+    accelerators: tuple[AcceleratorOffer, ...] = ()
+    """What may be rented or is owned, by the accelerator; or give ``nodes``."""
+
+    nodes: tuple[NodeOffer, ...] = Field(default=(), max_length=1000)
+    """What may be bought in whole nodes, and where they stand; in place of ``accelerators``."""
 
     curves: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=32)
     """Files of `planner calibrate`: step times measured on your own machines. For the same
@@ -44,7 +50,7 @@ class Scenario(Spec):
     policies: Policies = Policies()
     """What may be searched."""
 
-    limits: Limits = Limits()
+    limits: FleetLimits = FleetLimits()
     """What must not be exceeded."""
 
     objective: Objective = "max_goodput_per_usd"
@@ -55,11 +61,16 @@ class Scenario(Spec):
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Scenario:
-        for kind in ("workloads", "accelerators"):
+        for kind in ("workloads", "accelerators", "nodes"):
             ids = [item.id for item in getattr(self, kind)]
             for position, name in enumerate(ids):
                 if name in ids[:position]:
                     raise mistake(f"{name!r} is given twice; rename one", kind, position, "id")
+        return self
+
+    @model_validator(mode="after")
+    def _one_kind_of_supply(self) -> Scenario:
+        check_supply(self)
         return self
 
     @model_validator(mode="after")
@@ -91,10 +102,12 @@ class Scenario(Spec):
 
     @model_validator(mode="after")
     def _goodput_is_bounded(self) -> Scenario:
-        bounded = self.limits.budget is not None or all(a.stock for a in self.accelerators)
+        stocks = [a.stock for a in self.accelerators] + [node.stock for node in self.nodes]
+        bounded = self.limits.budget is not None or None not in stocks
         if self.objective == "max_goodput" and not bounded:
+            what = "whole node" if self.nodes else "accelerator"
             raise mistake(
-                "max_goodput needs a bound; add limits.budget, or a stock for every accelerator",
+                f"max_goodput needs a bound; add limits.budget, or a stock for every {what}",
                 "objective",
             )
         return self

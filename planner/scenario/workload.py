@@ -44,6 +44,9 @@ class Workload(Spec):
     """Work that may wait: within this time it must be done, by units that other workloads leave
     free; deadlines count from when the planner lets it go. Needs ``traffic``."""
 
+    regions: tuple[Slug, ...] | None = Field(default=None, min_length=1, max_length=100)
+    """Regions of ``nodes`` in which it may be served; any, where left out."""
+
     value: Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)] = 1.0
     """What a compliant request is worth, relative to those of other workloads: weighs goodput in
     the goodput objectives. Every promise must be kept whatever the values."""

@@ -1,0 +1,95 @@
+"""Names of places, and what names them: they must meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.errors import nearest
+from planner.spec import mistake
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.scenario.nodes import NodeOffer
+    from planner.scenario.scenario import Scenario
+
+
+def places_of(nodes: Sequence[NodeOffer]) -> dict[str, tuple[str, ...]]:
+    """Return the ids of nodes by the place that holds them: themselves, rack, zone, region."""
+    found: dict[str, dict[str, None]] = {}
+    for offer in nodes:
+        for name in (offer.id, offer.rack, offer.zone, offer.region):
+            if name is not None:
+                found.setdefault(name, {})[offer.id] = None
+    return {name: tuple(ids) for name, ids in found.items()}
+
+
+def check_supply(scenario: Scenario) -> None:
+    """Refuse a scenario whose places do not fit together.
+
+    Raises:
+        PydanticCustomError: Says what is wrong, where, and how to mend it.
+    """
+    nodes = scenario.nodes
+    if scenario.accelerators and nodes:
+        raise mistake("accelerators are given too; give one of the two", "nodes")
+    if not scenario.accelerators and not nodes:
+        raise mistake("missing: give accelerators, or whole nodes", "accelerators")
+    if not nodes:
+        _no_places_are_named(scenario)
+        return
+    _names_are_one_place_each(nodes)
+    _failures_have_places(scenario)
+    _limits_name_places(scenario)
+    for i, workload in enumerate(scenario.workloads):
+        if workload.completion_window is not None:
+            what = "work that may wait is planned with accelerators only; leave it out"
+            raise mistake(what, "workloads", i, "completion_window")
+
+
+def _no_places_are_named(scenario: Scenario) -> None:
+    what = "needs nodes in place of accelerators"
+    for key in ("spare", "power"):
+        if getattr(scenario.limits, key):
+            raise mistake(what, "limits", key)
+    for i, workload in enumerate(scenario.workloads):
+        if workload.regions is not None:
+            raise mistake(what, "workloads", i, "regions")
+
+
+def _limits_name_places(scenario: Scenario) -> None:
+    nodes, limits = scenario.nodes, scenario.limits
+    known = places_of(nodes)
+    for i, power in enumerate(limits.power):
+        if power.id is not None and power.id not in known:
+            what = f"no place {power.id!r}; {nearest(power.id, list(known))}"
+            raise mistake(what, "limits", "power", i, "id")
+        if power.id in [other.id for other in limits.power[:i]]:
+            raise mistake("this place has a limit already; keep one", "limits", "power", i)
+    regions = sorted({offer.region for offer in nodes if offer.region is not None})
+    for i, workload in enumerate(scenario.workloads):
+        for k, name in enumerate(workload.regions or ()):
+            if name not in regions:
+                what = f"no nodes in region {name!r}; {nearest(name, regions)}"
+                raise mistake(what, "workloads", i, "regions", k)
+
+
+def _names_are_one_place_each(nodes: Sequence[NodeOffer]) -> None:
+    level_of: dict[str, str] = {}
+    for i, offer in enumerate(nodes):
+        for level in ("id", "rack", "zone", "region"):
+            name = getattr(offer, level)
+            if name is not None and level_of.setdefault(name, level) != level:
+                other = "nodes" if level_of[name] == "id" else f"a {level_of[name]}"
+                what = f"{name!r} is the name of {other} too; rename one"
+                raise mistake(what, "nodes", i, level)
+
+
+def _failures_have_places(scenario: Scenario) -> None:
+    spare = scenario.limits.spare
+    if spare is None or spare.lose == "nodes":
+        return
+    for i, offer in enumerate(scenario.nodes):
+        if getattr(offer, spare.lose) is None:
+            what = f"a {spare.lose} may be lost (limits.spare), and these nodes name none; add it"
+            raise mistake(what, "nodes", i)
