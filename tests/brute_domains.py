@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from planner.milp import Instance
-from planner.milp.domains import Domains
+from planner.milp.nodes import Nodes
 from tests.brute import goodput_of
 
 Placed = dict[tuple[str, str], int]
@@ -37,7 +37,7 @@ def fewest_nodes(free: Sequence[int], devices: int, groups: Sequence[int], most:
     return next((m for m in range(most + 1) if fits((*free, *[devices] * m), groups)), None)
 
 
-def losses_of(where: Domains, data: Instance, placed: Placed) -> Iterator[dict[str, int]]:
+def losses_of(where: Nodes, data: Instance, placed: Placed) -> Iterator[dict[str, int]]:
     """Every set of units that a failure can take, by template."""
     spare = where.spare
     if spare is None:
@@ -50,7 +50,7 @@ def losses_of(where: Domains, data: Instance, placed: Placed) -> Iterator[dict[s
             }
         return
     contents = []
-    for d in where.D:
+    for d in where.domains:
         here = [j for j in data.J if placed.get((j, d), 0)]
         most = max((where.node_devices[d], *where.free.get(d, ())))
         contents += [
@@ -67,14 +67,16 @@ def losses_of(where: Domains, data: Instance, placed: Placed) -> Iterator[dict[s
 
 
 def survives(data: Instance, placed: Placed) -> bool:
-    where = data.domains
+    where = data.nodes
     assert where is not None
     if where.spare is None:
         return True
     n = {j: sum(count for (i, _), count in placed.items() if i == j) for j in data.J}
     after = dataclasses.replace(
         data,
-        domains=None,
+        D=("",),
+        homes={},
+        nodes=None,
         promise={w: where.spare.floor.get(w, 0.0) for w in data.W},
         shed_limit={w: where.spare.shed.get(w, 0.0) for w in data.W},
     )
@@ -86,19 +88,19 @@ def survives(data: Instance, placed: Placed) -> bool:
 
 def least_cost(data: Instance, most_units: int) -> float | None:
     """The least cost of a fleet in domains with at most so many units of each kind in each."""
-    where = data.domains
+    where = data.nodes
     assert where is not None
     places = [
         (j, d)
         for j in data.J
-        for d in where.D
+        for d in where.domains
         if data.accelerator_of[j] == where.accelerator_of[d] and (j, d) not in where.barred
     ]
     priced = []
     for counts in itertools.product(range(most_units + 1), repeat=len(places)):
         placed = dict(zip(places, counts, strict=True))
         nodes = {}
-        for d in where.D:
+        for d in where.domains:
             groups = [data.devices[j] for (j, of), n in placed.items() if of == d for _ in range(n)]
             m = fewest_nodes(
                 where.free.get(d, ()), where.node_devices[d], groups, where.stock.get(d, 9)
@@ -122,8 +124,8 @@ def least_cost(data: Instance, most_units: int) -> float | None:
     for cost, counts in sorted(priced):
         placed = dict(zip(places, counts, strict=True))
         n = tuple(sum(c for (i, _), c in placed.items() if i == j) for j in data.J)
-        if goodput_of(dataclasses.replace(data, domains=None), n) is not None and survives(
-            data, {i: c for i, c in placed.items() if c}
-        ):
+        if goodput_of(
+            dataclasses.replace(data, D=("",), homes={}, nodes=None), n
+        ) is not None and survives(data, {i: c for i, c in placed.items() if c}):
             return cost
     return None

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from planner.milp import Deferral, Instance
-from planner.milp.domains import Domains, Loss, Spare
+from planner.milp.nodes import Loss, Nodes, Spare
 
 SHARES = (0.25, 0.5, 0.75, 0.9, 1.0)
 
@@ -71,6 +71,23 @@ def day_and_night(**changes: object) -> Deferral:
     return Deferral(**(data | changes))  # type: ignore[arg-type]
 
 
+def indexed(data: Instance) -> Instance:
+    """Return two_by_two over a day of 16 h and a night of 8, in an east and a west domain.
+
+    By night a tenth of chat comes, and no batch. The a10 stand in the east, the h100 in both,
+    eight of them in the west.
+    """
+    return dataclasses.replace(
+        data,
+        T=("day", "night"),
+        D=("east", "west"),
+        hours={"day": 16.0, "night": 8.0},
+        demand_in={("chat", "night"): 1.0, ("batch", "night"): 0.0},
+        homes={"a10": ("east",)},
+        stock_in={("h100", "west"): 8},
+    )
+
+
 def fleet_problem(
     demand: float = 1.0,
     templates: int = 250,
@@ -120,8 +137,7 @@ def three_racks(**changes: object) -> Instance:
     must survive the loss of a rack of h100, and of a node with a big unit in rack ``left``.
     """
     base = two_by_two()
-    where = Domains(
-        D=("left", "right", "old"),
+    where = Nodes(
         accelerator_of={"left": "h100", "right": "h100", "old": "a10"},
         node_devices={"left": 8, "right": 8, "old": 4},
         usd_per_hour={"left": 20.0, "right": 22.0, "old": 4.0},
@@ -149,6 +165,8 @@ def three_racks(**changes: object) -> Instance:
         "devices": {**base.devices, "duo": 2, "trio": 3},
         "accelerator_of": {**base.accelerator_of, "duo": "a10", "trio": "a10"},
         "usd_per_hour": dict.fromkeys(("small", "duo", "trio", "big"), 0.0),
-        "domains": where,
+        "D": ("left", "right", "old"),
+        "homes": {"a10": ("old",), "h100": ("left", "right")},
+        "nodes": where,
     }
     return dataclasses.replace(base, **(data | changes))  # type: ignore[arg-type]

@@ -70,10 +70,10 @@ def choose(
         except InfeasibleError as error:
             raise no_fleet(instance, max(time_limit_s, 1.0)) from error
         choice = choice_of(model, found, gap)
-        worst = not_survived(instance, choice.units, choice.placed)[:AT_ONCE]
+        worst = not_survived(instance, choice.units_in)[:AT_ONCE]
         if not worst:
             return choice
-        known = instance.domains.losses if instance.domains else ()
+        known = choice.losses
         instance = with_losses(instance, (*known, *named_apart(worst, known)))
 
 

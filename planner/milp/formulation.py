@@ -12,7 +12,13 @@ from planner.milp.constraints.deferral import (
     units_are_lent_when_free,
     work_is_done_by_lent_units,
 )
-from planner.milp.constraints.domains import (
+from planner.milp.constraints.failures import (
+    a_node_takes_what_stands_in_it,
+    losing_f_keeps_the_floor,
+    survivors_are_offered_the_rest,
+    survivors_run_at_operating_points,
+)
+from planner.milp.constraints.nodes import (
     groups_fit_in_nodes,
     moves_are_counted,
     moves_are_limited,
@@ -20,19 +26,13 @@ from planner.milp.constraints.domains import (
     nodes_are_held,
     power_is_kept,
     regions_are_respected,
-    units_stand_in_domains,
-)
-from planner.milp.constraints.failures import (
-    a_node_takes_what_stands_in_it,
-    losing_f_keeps_the_floor,
-    survivors_are_offered_the_rest,
-    survivors_run_at_operating_points,
 )
 from planner.milp.constraints.serving import (
     a_share_needs_a_unit,
     every_request_is_offered,
     shedding_stays_within_its_limit,
     the_promise_is_kept,
+    units_are_counted_over_domains,
     units_run_at_operating_points,
 )
 from planner.milp.constraints.supply import (
@@ -41,6 +41,7 @@ from planner.milp.constraints.supply import (
     goodput_reaches_its_floor,
     units_stay_within_their_limit,
 )
+from planner.milp.indices import named
 from planner.milp.objective import (
     compliant_goodput,
     goodput_less_cost,
@@ -67,8 +68,8 @@ TERMS: Final = {
     "O2": hourly_cost,
     "O3": compliant_goodput,
     "O4": goodput_less_cost,
-    "O5": nodes_are_paid,
-    "O6": moves_are_paid,
+    "O20": nodes_are_paid,
+    "O21": moves_are_paid,
 }
 
 CONSTRAINTS: Final[Mapping[str, Family]] = {
@@ -84,30 +85,32 @@ CONSTRAINTS: Final[Mapping[str, Family]] = {
     "C10": units_are_lent_when_free,
     "C11": work_is_done_by_lent_units,
     "C12": deferred_work_is_done_in_its_window,
-    "C20": units_stand_in_domains,
-    "C21": groups_fit_in_nodes,
-    "C22": nodes_are_filled_in_known_ways,
-    "C23": nodes_are_held,
-    "C24": regions_are_respected,
-    "C25": power_is_kept,
-    "C26": moves_are_counted,
-    "C27": moves_are_limited,
-    "C28": survivors_run_at_operating_points,
-    "C29": a_node_takes_what_stands_in_it,
-    "C30": survivors_are_offered_the_rest,
-    "C31": losing_f_keeps_the_floor,
+    "C13": units_are_counted_over_domains,
+    "C30": groups_fit_in_nodes,
+    "C31": nodes_are_filled_in_known_ways,
+    "C32": nodes_are_held,
+    "C33": regions_are_respected,
+    "C34": power_is_kept,
+    "C35": moves_are_counted,
+    "C36": moves_are_limited,
+    "C37": survivors_run_at_operating_points,
+    "C38": a_node_takes_what_stands_in_it,
+    "C39": survivors_are_offered_the_rest,
+    "C40": losing_f_keeps_the_floor,
 }
 
 
 def rows(data: Instance, v: Variables) -> Iterator[tuple[str, tuple[str, ...], pulp.LpConstraint]]:
     """Yield number, index and row of every family, in the order of the page.
 
+    A period or domain that stands alone is in no index.
+
     A family about an option of the scenario (C5 to C12) yields a row per limit that is given,
     so it is there or it is not.
     """
     for number, family in CONSTRAINTS.items():
         for index, row in family(data, v):
-            yield number, index, row
+            yield number, named(index), row
 
 
 @dataclass(frozen=True, slots=True)

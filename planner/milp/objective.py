@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pulp import LpAffineExpression as Sum
 
-from planner.milp.domains import NOWHERE
+from planner.milp.nodes import NONE
 
 if TYPE_CHECKING:
     from planner.milp.instance import Instance
@@ -17,30 +17,44 @@ Objective = Literal["min_cost", "max_goodput", "max_goodput_per_usd"]
 
 
 def units_are_paid(data: Instance, v: Variables) -> Sum:
-    r"""(O1) What the units cost, busy or idle, in USD/h.
+    r"""(O1) What the units cost, busy or idle, in USD/h: a mean over the hours of all periods.
 
-    .. math:: \sum_{j} c_j n_j
+    .. math:: \frac{1}{H} \sum_{j,t} h_t c_j N_{jt}, \qquad H = \sum_t h_t
     """
-    return Sum({v.n[j]: float(data.usd_per_hour[j]) for j in data.J})
+    return Sum(
+        {
+            v.N[j, t]: share * float(data.usd_per_hour[j])
+            for t, share in data.shares().items()
+            for j in data.J
+        }
+    )
 
 
 def nodes_are_paid(data: Instance, v: Variables) -> Sum:
-    r"""(O5) What whole nodes cost, filled or not, in USD/h.
+    r"""(O20) What whole nodes cost, filled or not, in USD/h.
 
     .. math:: \sum_d p_d m_d
     """
-    where = data.domains or NOWHERE
-    return Sum({v.domains.m[d]: float(where.usd_per_hour[d]) for d in where.D})
+    where = data.nodes or NONE
+    return Sum({v.nodes.m[d]: float(where.usd_per_hour[d]) for d in where.domains})
 
 
 def moves_are_paid(data: Instance, v: Variables) -> Sum:
-    r"""(O6) What starting and stopping units costs, in USD/h.
+    r"""(O21) What starting and stopping units costs, in USD/h.
 
-    .. math:: \sum_{j,d} \mathrm{move} (\mathrm{up}_{jd} + \mathrm{down}_{jd})
+    .. math:: \sum_t h_t \sum_{j,d} \mathrm{move} (\mathrm{up}_{jdt} + \mathrm{down}_{jdt})
+
+    The hours are shares of all hours.
     """
-    usd_per_hour = data.domains.usd_per_move if data.domains else 0.0
-    moved = [*v.domains.up.values(), *v.domains.down.values()] if usd_per_hour else []
-    return Sum(dict.fromkeys(moved, usd_per_hour))
+    usd_per_hour, shares = (data.nodes or NONE).usd_per_move, data.shares()
+    return Sum(
+        {
+            column: usd_per_hour * shares[t]
+            for columns in (v.nodes.up, v.nodes.down)
+            for (_, _, t), column in columns.items()
+            if usd_per_hour
+        }
+    )
 
 
 COSTS: Final = {"units": units_are_paid, "nodes": nodes_are_paid, "moves": moves_are_paid}
@@ -61,12 +75,18 @@ def hourly_cost(data: Instance, v: Variables) -> Sum:
 def compliant_goodput(data: Instance, v: Variables) -> Sum:
     r"""(O3) Compliant requests per second, weighted by their worth. Maximised by ``max_goodput``.
 
-    .. math:: G = \sum_{j,o} \Bigl( \sum_w v_w g_{jow} \Bigr) x_{jo}
+    .. math:: G = \frac{1}{H} \sum_{j,o,t} h_t \Bigl( \sum_w v_w g_{jow} \Bigr) x_{jot}
     """
     worth = {(j, o): 0.0 for j in data.J for o in data.O[j]}
     for (j, o, w), rate in data.goodput_rps.items():
         worth[j, o] += data.worth(w) * float(rate)
-    return Sum({v.x[point]: rate for point, rate in worth.items()})
+    return Sum(
+        {
+            v.x[j, o, t]: share * rate
+            for t, share in data.shares().items()
+            for (j, o), rate in worth.items()
+        }
+    )
 
 
 def goodput_less_cost(data: Instance, v: Variables, theta: float) -> Sum:

@@ -20,6 +20,7 @@ from planner.milp.choose import choose
 from planner.milp.clock import Deadline
 from planner.milp.formulation import CONSTRAINTS, model_of, rows
 from planner.milp.highs import Settings
+from planner.milp.nodes import NONE
 from planner.milp.surviving import with_losses
 
 if TYPE_CHECKING:
@@ -61,10 +62,10 @@ UNITS: Mapping[str, str] = {
     "C7": "unit",
     "C8": "USD/h",
     "C9": "req/s",
-    "C23": "node",
-    "C25": "W",
-    "C27": "unit started or stopped",
-    "C31": "req/s",
+    "C32": "node",
+    "C34": "W",
+    "C36": "unit started or stopped",
+    "C40": "req/s",
 }
 """What each family's price is per; the others are definitions."""
 
@@ -153,27 +154,25 @@ def _one_more(data: Instance) -> Iterator[tuple[str, tuple[str, ...], Instance, 
     for j, count in data.max_units.items():
         limits = {**data.max_units, j: count + 1}
         yield "C7", (j,), dataclasses.replace(data, max_units=limits), 1.0
-    yield from _one_more_place(data)
+    yield from _one_more_node(data)
     if data.budget_usd_per_hour is not None:
-        nodes = data.domains.usd_per_hour.values() if data.domains else ()
+        nodes = (data.nodes or NONE).usd_per_hour.values()
         by = max((*data.usd_per_hour.values(), *nodes)) or 1.0
         budget = data.budget_usd_per_hour + by
         yield "C8", (), dataclasses.replace(data, budget_usd_per_hour=budget), by
 
 
-def _one_more_place(data: Instance) -> Iterator[tuple[str, tuple[str, ...], Instance, float]]:
-    where = data.domains
-    if where is None:
-        return
+def _one_more_node(data: Instance) -> Iterator[tuple[str, tuple[str, ...], Instance, float]]:
+    where = data.nodes or NONE
     for d, count in where.stock.items():
         more = dataclasses.replace(where, stock={**where.stock, d: count + 1})
-        yield "C23", (d,), dataclasses.replace(data, domains=more), 1.0
+        yield "C32", (d,), dataclasses.replace(data, nodes=more), 1.0
     for name, (members, watts) in where.power.items():
-        by = max(where.node_watts.get(d, 0.0) for d in members)
+        by = max((where.node_watts.get(d, 0.0) for d in members), default=0.0)
         if by > 0:
             power = {**where.power, name: (members, watts + by)}
             more = dataclasses.replace(where, power=power)
-            yield "C25", (name,), dataclasses.replace(data, domains=more), by
+            yield "C34", (name,), dataclasses.replace(data, nodes=more), by
 
 
 def _program(model: Model, choice: Choice) -> Program:
@@ -187,11 +186,11 @@ def _program(model: Model, choice: Choice) -> Program:
 def _row_scale(data: Instance, number: str, index: tuple[str, ...]) -> float:
     """Return what the page divides a row by."""
     if number in ("C2", "C3", "C5"):
-        return data.demand_rps[index[0]]
-    if number == "C31":
-        return data.demand_rps[index[1]]
-    if number == "C25":
-        return data.domains.power[index[0]][1] if data.domains else 1.0
+        return data.scale(index[0], index[1] if len(index) > 1 else data.T[0])
+    if number == "C40":
+        return data.scale(index[1], index[2] if len(index) > 2 else data.T[0])
+    if number == "C34":
+        return (data.nodes or NONE).power[index[0]][1]
     if number == "C8":
         return data.budget_usd_per_hour or 1.0
     if number == "C9":

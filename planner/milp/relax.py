@@ -17,9 +17,9 @@ from planner.errors import InfeasibleError, LimitReachedError, SolverError
 from planner.milp import highs
 from planner.milp.check import check_integers, check_rows
 from planner.milp.clock import Deadline
-from planner.milp.domains import NOWHERE
 from planner.milp.formulation import CONSTRAINTS, rows
 from planner.milp.highs import Settings
+from planner.milp.nodes import NONE
 from planner.milp.program import read
 from planner.milp.solve import RAW
 from planner.milp.variables import declare, name_of
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     Limit = tuple[str, tuple[str, ...]]
 
-LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C23", "C25", "C27", "C31")
+LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C32", "C34", "C36", "C40")
 """Families that a user could loosen."""
-DEMANDS: Final = ("C2", "C30")
+DEMANDS: Final = ("C2", "C39")
 """Families that give way where no limit is in the way: demand that no unit takes."""
 LAST_RESORT: Final = 1e3
 """Price of a share of demand that no unit takes, beside one of a limit that gives way."""
@@ -200,7 +200,7 @@ def _elastic(
 
 def _shortfall(data: Instance, number: str, index: tuple[str, ...], missing: float) -> Shortfall:
     limit, unit = _limit(data, number, index)
-    falls = number in (*DEMANDS, "C3", "C9", "C31")
+    falls = number in (*DEMANDS, "C3", "C9", "C40")
     needs = limit - missing if falls else limit + missing
     return Shortfall(number, CONSTRAINTS[number].__name__, index, limit, needs, unit)
 
@@ -208,25 +208,33 @@ def _shortfall(data: Instance, number: str, index: tuple[str, ...], missing: flo
 def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, str]:
     """Return a limit in its own unit, and the unit."""
     i = index[0] if index else ""
-    where = data.domains or NOWHERE
+    where = data.nodes or NONE
     floor = where.spare.floor if where.spare else {}
     share = "share of demand"
     of: dict[str, tuple[float | None, str]] = {
         "C2": (1.0, share),
-        "C30": (1.0, share),
+        "C39": (1.0, share),
         "C3": (data.promise.get(i), share),
         "C5": (data.shed_limit.get(i), share),
-        "C6": (data.stock.get(i), "accelerators"),
+        "C6": (_stock(data, index) if number == "C6" else None, "accelerators"),
         "C7": (data.max_units.get(i), "units"),
         "C8": (data.budget_usd_per_hour, "USD/h"),
         "C9": (data.goodput_floor_rps, "req/s"),
-        "C23": (where.stock.get(i), "nodes"),
-        "C25": (where.power[i][1] if i in where.power else None, "W"),
-        "C27": (where.moves, "units started or stopped"),
-        "C31": (floor.get(index[-1]) if index else None, share),
+        "C32": (where.stock.get(i), "nodes"),
+        "C34": (where.power[i][1] if i in where.power else None, "W"),
+        "C36": (where.moves, "units started or stopped"),
+        "C40": (floor.get(index[1]) if len(index) > 1 else None, share),
     }
     limit, unit = of[number]
     return float(limit or 0.0), unit
+
+
+def _stock(data: Instance, index: tuple[str, ...]) -> int | None:
+    """Return the limit of a row of C6: of a domain if the index names one, else of all."""
+    g, *rest = index
+    if rest and rest[0] in data.D:
+        return data.stock_in.get((g, rest[0]))
+    return data.stock.get(g)
 
 
 def _size(data: Instance, limit: Limit) -> float:

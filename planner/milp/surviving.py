@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.optimize import linprog
 
-from planner.milp.domains import NOWHERE, Loss
+from planner.milp.indices import ALONE
+from planner.milp.nodes import NONE, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,9 +51,9 @@ class Recourse:
 
 def with_losses(data: Instance, losses: Sequence[Loss]) -> Instance:
     """Return the instance with rows for these failures."""
-    if data.domains is None:
+    if data.nodes is None:
         return data
-    return replace(data, domains=replace(data.domains, losses=tuple(losses)))
+    return replace(data, nodes=replace(data.nodes, losses=tuple(losses)))
 
 
 def threats(data: Instance, placed: Placed) -> list[Loss]:
@@ -62,7 +63,7 @@ def threats(data: Instance, placed: Placed) -> list[Loss]:
         data: The instance.
         placed: Units of j in d, by (j, d).
     """
-    where = data.domains or NOWHERE
+    where = data.nodes or NONE
     if where.spare is None:
         return []
     losses = _of_groups(data) if where.spare.groups is not None else _of_nodes(data, placed)
@@ -79,18 +80,25 @@ def lost_units(placed: Placed, loss: Loss) -> dict[str, int]:
     return lost
 
 
-def recourse(data: Instance, units: Units, lost: Mapping[str, int]) -> Recourse:
-    """Route the traffic over what is left, so that floors are missed by the least.
+def recourse(data: Instance, units: Units, lost: Mapping[str, int], t: str = ALONE) -> Recourse:
+    """Route the traffic of a period over what is left, so that floors are missed by the least.
 
     Of ways that miss them by as little, one with the highest compliant goodput is taken.
+
+    Args:
+        data: The instance.
+        units: Units by template, before the failure.
+        lost: Of them, by template.
+        t: The period.
     """
-    where = data.domains or NOWHERE
+    where = data.nodes or NONE
     left = {j: units.get(j, 0) - lost.get(j, 0) for j in data.J}
     left = {j: n for j, n in left.items() if n > 0}
     points = [(j, o) for j in left for o in data.O[j]]
     size = len(points)
     row = {j: i for i, j in enumerate(left)}
-    w_count = len(data.W)
+    asked = [w for w in data.W if data.demand(w, t) > 0]
+    w_count = len(asked)
     # Columns: weights, then per workload: turned away, offered to nobody, short of the floor.
     columns = size + 3 * w_count
     at_most = np.zeros((len(left) + w_count, columns))
@@ -101,8 +109,8 @@ def recourse(data: Instance, units: Units, lost: Mapping[str, int]) -> Recourse:
     for c, (j, _) in enumerate(points):
         at_most[row[j], c] = 1.0
         limit[row[j]] = left[j]
-    for i, w in enumerate(data.W):
-        demand = data.demand_rps[w]
+    for i, w in enumerate(asked):
+        demand = data.demand(w, t)
         for c, (j, o) in enumerate(points):
             equal[i, c] = data.load_rps.get((j, o, w), 0.0) / demand
             good = data.goodput_rps.get((j, o, w), 0.0) / demand
@@ -126,26 +134,37 @@ def recourse(data: Instance, units: Units, lost: Mapping[str, int]) -> Recourse:
         method="highs",
     )
     if result.status != 0:  # numbers beyond the solver: nothing is known to be served
-        return Recourse(left, {}, dict(data.demand_rps), math.inf)
+        return Recourse(left, {}, {w: data.demand(w, t) for w in data.W}, math.inf)
     x = result.x / scale
     return Recourse(
         left,
         {point: float(x[c]) for c, point in enumerate(points) if x[c] > 1e-12},
-        {
-            w: float(x[size + i] + x[size + w_count + i]) * data.demand_rps[w]
-            for i, w in enumerate(data.W)
+        dict.fromkeys(data.W, 0.0)
+        | {
+            w: float(x[size + i] + x[size + w_count + i]) * data.demand(w, t)
+            for i, w in enumerate(asked)
         },
         float(missed @ x),
     )
 
 
-def not_survived(data: Instance, units: Units, placed: Placed) -> list[Loss]:
-    """Return the failures that a fleet does not survive, the worst first."""
-    found = []
-    for position, loss in enumerate(threats(data, placed)):
-        short = recourse(data, units, lost_units(placed, loss)).short
-        if short > SHORT:
-            found.append((-short, position, loss))
+def not_survived(data: Instance, units_in: Mapping[tuple[str, str, str], int]) -> list[Loss]:
+    """Return the failures that a fleet does not survive in some period, the worst first.
+
+    Args:
+        data: The instance.
+        units_in: n_jdt by (j, d, t).
+    """
+    found: list[tuple[float, int, Loss]] = []
+    for t in data.T if (data.nodes or NONE).spare else ():
+        placed = {(j, d): n for (j, d, of), n in units_in.items() if of == t}
+        units: dict[str, int] = {}
+        for (j, _), n in placed.items():
+            units[j] = units.get(j, 0) + n
+        for loss in threats(data, placed):
+            short = recourse(data, units, lost_units(placed, loss), t).short
+            if short > SHORT:
+                found.append((-short, len(found), loss))
     return [loss for _, _, loss in sorted(found, key=lambda one: one[:2])]
 
 
@@ -163,7 +182,7 @@ def named_apart(losses: Sequence[Loss], known: Sequence[Loss]) -> tuple[Loss, ..
 
 
 def _of_groups(data: Instance) -> Iterator[Loss]:
-    where = data.domains or NOWHERE
+    where = data.nodes or NONE
     assert where.spare is not None
     groups = where.spare.groups or {}
     count = min(where.spare.count, len(groups))
@@ -174,10 +193,10 @@ def _of_groups(data: Instance) -> Iterator[Loss]:
 
 def _of_nodes(data: Instance, placed: Placed) -> Iterator[Loss]:
     """Yield what ``count`` nodes can hold of the units that there are, however they stand."""
-    where = data.domains or NOWHERE
+    where = data.nodes or NONE
     assert where.spare is not None
     contents: list[dict[tuple[str, str], int]] = []
-    for d in where.D:
+    for d in where.domains:
         here = {j: n for (j, of), n in placed.items() if of == d and n}
         largest = max((where.node_devices[d], *where.free.get(d, ())))
         contents += [

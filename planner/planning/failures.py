@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, FailureResult, Interval
 from planner.milp import choose
+from planner.milp.indices import ALONE
 from planner.milp.surviving import lost_units, not_survived, recourse, threats
 from planner.planning.fleet import Fleet, PoolChoice
 from planner.planning.housing import floor_of, placed_of
@@ -53,8 +54,8 @@ def survives(problem: Problem, believed: Mapping[str, Frontier], fleet: Fleet) -
     """Tell whether a fleet survives every failure, by its operating points."""
     if problem.sites.spare is None:
         return True
-    units = {p.template.id: p.units for p in fleet.pools}
-    return not not_survived(instance_of(problem, believed), units, placed_of(fleet))
+    units_in = {(j, d, ALONE): n for (j, d), n in placed_of(fleet).items()}
+    return not not_survived(instance_of(problem, believed), units_in)
 
 
 def try_failures(
@@ -159,8 +160,8 @@ def spare_decisions(
     if spare is None:
         return ()
     data = instance_of(problem, refined.frontiers)
-    assert data.domains is not None
-    bare = replace(data, domains=replace(data.domains, spare=None))
+    assert data.nodes is not None
+    bare = replace(data, nodes=replace(data.nodes, spare=None))
     cost = shown.fleet.usd_per_hour
     what = f"{spare.count} of {'its nodes' if spare.lose == 'nodes' else 'its ' + spare.lose + 's'}"
     numbers = {"usd_per_hour": cost}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.milp.domains import Domains, Spare
+from planner.milp.nodes import Nodes, Spare
 from planner.milp.packing import fewest_nodes
 from planner.planning.fleet import Fleet, Held, PoolChoice
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Placed = Mapping[tuple[str, str], int]
 
 
-def domains_for(problem: Problem, templates: Mapping[str, Template]) -> Domains | None:
-    """Write down where templates may stand; None where supply is not whole nodes."""
+def nodes_for(problem: Problem, templates: Mapping[str, Template]) -> Nodes | None:
+    """Write down the nodes in which templates may stand; None where supply is not whole nodes."""
     sites = problem.sites
     if not sites.all:
         return None
@@ -33,8 +33,7 @@ def domains_for(problem: Problem, templates: Mapping[str, Template]) -> Domains 
             for regions in (problem.demands[w].regions for w in template.serves)
         )
     }
-    return Domains(
-        D=tuple(site.id for site in sites.all),
+    return Nodes(
         accelerator_of={site.id: site.accelerator.id for site in sites.all},
         node_devices={site.id: site.devices for site in sites.all},
         usd_per_hour={site.id: site.usd_per_hour for site in sites.all},
@@ -45,6 +44,18 @@ def domains_for(problem: Problem, templates: Mapping[str, Template]) -> Domains 
         barred=frozenset(barred),
         spare=_spare(problem),
     )
+
+
+def homes_for(problem: Problem) -> dict[str, tuple[str, ...]]:
+    """List the sites at which each accelerator stands, where supply is whole nodes."""
+    sites = problem.sites.all
+    return {
+        supply.accelerator.id: tuple(
+            site.id for site in sites if site.accelerator.id == supply.accelerator.id
+        )
+        for supply in problem.supplies
+        if sites
+    }
 
 
 def _spare(problem: Problem) -> Spare | None:

@@ -77,12 +77,12 @@ def node_limits(sites: Sites, fleet: Fleet, prices: Prices) -> Iterator[LimitUse
                 name=f"nodes of {site.id}",
                 used=float(taken.get(site.id, 0)),
                 limit=float(site.stock),
-                shadow_price_usd_per_hour=prices.get(("C23", site.id)),
+                shadow_price_usd_per_hour=prices.get(("C32", site.id)),
             )
     for name, members, watts in sites.power:
         yield LimitUse(
             name=f"power of {name}, W",
             used=sum((sites.site(d).watts or 0.0) * taken.get(d, 0) for d in members),
             limit=watts,
-            shadow_price_usd_per_hour=prices.get(("C25", name)),
+            shadow_price_usd_per_hour=prices.get(("C34", name)),
         )

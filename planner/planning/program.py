@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.milp import Instance
+from planner.milp.indices import ALONE
 from planner.planning.fleet import Fleet, fleet_of
-from planner.planning.housing import domains_for, housed
+from planner.planning.housing import homes_for, housed, nodes_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,9 @@ def instance_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Instance
         },
         value={d.id: d.value for d in problem.demands},
         budget_usd_per_hour=problem.budget_usd_per_hour,
-        domains=domains_for(problem, {j: f.template for j, f in frontiers.items()}),
+        D=tuple(site.id for site in problem.sites.all) or (ALONE,),
+        homes=homes_for(problem),
+        nodes=nodes_for(problem, {j: f.template for j, f in frontiers.items()}),
     )
 
 
@@ -68,7 +71,7 @@ def fleet_of_choice(problem: Problem, frontiers: Mapping[str, Frontier], choice:
     if problem.sites.spare is not None and any(n and not sum(loads[j]) for j, n in units.items()):
         loads = shared_out(problem, frontiers, units)
     fleet = fleet_of(units, loads, templates, problem.rates_rps)
-    return housed(problem, fleet, choice.placed)
+    return housed(problem, fleet, {(j, d): n for (j, d, _), n in choice.units_in.items()})
 
 
 def shared_out(

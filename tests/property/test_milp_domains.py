@@ -7,7 +7,7 @@ import pytest
 
 from planner.errors import InfeasibleError
 from planner.milp import Instance, choose
-from planner.milp.domains import Domains, Spare
+from planner.milp.nodes import Nodes, Spare
 from planner.milp.packing import fillings, is_chain, place, room
 from tests.brute_domains import fewest_nodes, fits, least_cost
 
@@ -61,8 +61,8 @@ def packed(free: list[int], stock: int, devices: int, counts: dict[int, int]) ->
         usd_per_hour=dict.fromkeys(sizes, 0.0),
         min_units={f"s{size}": n for size, n in counts.items()},
         max_units={f"s{size}": n for size, n in counts.items()},
-        domains=Domains(
-            D=("d",),
+        D=("d",),
+        nodes=Nodes(
             accelerator_of={"d": "g"},
             node_devices={"d": devices},
             usd_per_hour={"d": 1.0},
@@ -116,8 +116,8 @@ def scattered(seed: int) -> Instance:
         for o in "01":
             for w in w_ids:
                 if rng.random() < 0.8:
-                    load[j, o, w] = float(rng.integers(1, 6))
-                    goodput[j, o, w] = min(float(rng.integers(0, 6)), load[j, o, w])
+                    load[j, o, w] = float(rng.integers(2, 8))
+                    goodput[j, o, w] = min(float(rng.integers(1, 8)), load[j, o, w])
     devices = 4 if rng.random() < 0.7 else 6
     of = {d: "g" if len(j_ids) == 1 or rng.random() < 0.7 else "h" for d in d_ids}
     accelerators = {j: str(rng.choice(sorted(set(of.values())))) for j in j_ids}
@@ -143,8 +143,9 @@ def scattered(seed: int) -> Instance:
         devices={j: int(rng.choice([1, 2, 3, 4])) for j in j_ids},
         accelerator_of=accelerators,
         usd_per_hour=dict.fromkeys(j_ids, float(rng.integers(0, 2))),
-        domains=Domains(
-            D=d_ids,
+        D=d_ids,
+        homes={g: tuple(d for d in d_ids if of[d] == g) for g in "gh"},
+        nodes=Nodes(
             accelerator_of=of,
             node_devices=dict.fromkeys(d_ids, devices),
             usd_per_hour={d: float(rng.integers(2, 8)) for d in d_ids},
@@ -173,7 +174,7 @@ def test_the_cheapest_fleet_that_survives_equals_a_search(batch: int) -> None:
         except InfeasibleError:
             assert truth is None, seed
             continue
-        if any(n > most for n in choice.placed.values()):
+        if any(n > most for n in choice.units_in.values()):
             continue  # beyond what was searched
         assert choice.cost_usd_per_hour == pytest.approx(truth, rel=1e-6), seed
         assert choice.bound == pytest.approx(truth, rel=1e-5), seed
