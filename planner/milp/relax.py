@@ -35,6 +35,8 @@ LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C32", "C34", "C36", "C40")
 """Families that a user could loosen."""
 DEMANDS: Final = ("C2", "C39")
 """Families that give way where no limit is in the way: demand that no unit takes."""
+FLOORS: Final = "C40"
+"""The family of what must be kept after failures."""
 LAST_RESORT: Final = 1e3
 """Price of a share of demand that no unit takes, beside one of a limit that gives way."""
 FINEST: Final = 1e-6
@@ -143,19 +145,30 @@ def single_shortfalls(data: Instance, time_limit_s: float = 60.0) -> tuple[Short
 
     Returns:
         Least relative change first. Levers that do not help, or whose time ran out, are left
-        out; each gets an equal share of the time.
+        out; each gets an equal share of the time. The floors after failures are one lever, of
+        which the one that must give most is returned.
     """
-    levers = _limits(data)
+    limits = _limits(data)
+    levers: list[set[Limit]] = [{limit} for limit in limits if limit[0] != FLOORS]
+    # What must be survived is one limit of the user's, whatever fails: its rows give way at once,
+    # and what is below the floor then need not be offered to what is left.
+    floors = {limit for limit in limits if limit[0] == FLOORS}
+    floors |= {("C39", index) for _, index in floors}
+    levers += [floors] if floors else []
     deadline = Deadline.after(time_limit_s)
     found: list[tuple[float, Shortfall]] = []
     for position, lever in enumerate(levers):
         share_s = deadline.left_s() / (len(levers) - position)
         try:
-            answer = _elastic(data, {lever}.__contains__, share_s)
+            answer = _elastic(data, lever.__contains__, share_s) or ()
         except LimitReachedError:
             continue
-        size = _size(data, lever)
-        found += [(abs(one.needs - one.limit) / size, one) for one in answer or ()]
+        changes = [
+            (abs(one.needs - one.limit) / _size(data, (one.number, one.index)), one)
+            for one in answer
+            if lever is not floors or one.number == FLOORS
+        ]
+        found += sorted(changes, key=lambda pair: -pair[0])[:1] if lever is floors else changes
     return tuple(one for _, one in sorted(found, key=lambda pair: pair[0]))
 
 

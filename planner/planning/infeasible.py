@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from planner.problem.resolve import Demand, Problem
     from planner.simulation.fleet import Study
 
+PLACES: Final = (
+    "nodes_are_held",
+    "power_is_kept",
+    "moves_are_limited",
+    "losing_f_keeps_the_floor",
+    "survivors_are_offered_the_rest",
+)
+"""Families of limits on nodes and failures."""
 FEW: Final = 4
 """Reasons that are quoted; the rest are counted."""
 
@@ -267,6 +275,8 @@ def _limit(short: Shortfall, how: str) -> Infeasibility:
         name, change = f"stock of {what}", f"a stock of {needs}"
     elif short.family == "budget_is_kept":
         name, change = "limits.budget", f"a budget of {needs}"
+    elif short.family in PLACES:
+        return _place(short, (has, needs), how)
     elif short.family == "the_promise_is_kept":
         name = f"{what}: slo.attainment"
         has = f"a promise of {_percent(short.limit)}"
@@ -279,6 +289,37 @@ def _limit(short: Shortfall, how: str) -> Infeasibility:
         change = "more kinds of accelerators or degrees, or replicas that are not shared"
     return Infeasibility(
         limit=name, has=has, needs=needs, fastest_reachable="", remedy=f"{change}, {how}"
+    )
+
+
+def _place(short: Shortfall, quantities: tuple[str, str], how: str) -> Infeasibility:
+    """Say how far a limit on nodes, or what must be survived, would have to give."""
+    has, needs = quantities
+    what = short.index[0] if short.index else ""
+    reached = ""
+    if short.family == "nodes_are_held":
+        name, change = f"stock of nodes {what}", f"a stock of {needs}"
+    elif short.family == "power_is_kept":
+        name, change = f"limits.power of {what}", f"a power of {needs}"
+    elif short.family == "moves_are_limited":
+        name, change = "limits.moves", f"{needs}"
+    else:
+        lost, workload, *_ = short.index
+        floor = math.floor(short.needs * 1e4) / 1e4
+        away = short.family == "survivors_are_offered_the_rest"
+        name = f"limits.spare: {workload} after the loss of {lost.replace(':', ' and ')}"
+        has = "all of its requests" if away else f"a floor of {_percent(short.limit)}"
+        needs = f"one of at most {_percent(short.needs)}"
+        if away:
+            needs = f"what is left carries {_percent(short.needs)} of them"
+            reached = "no limit is in the way: nothing that is left carries more"
+        change = (
+            f"limits.spare.attainment and shed that let {_percent(1 - short.needs)} go"
+            if away
+            else f"limits.spare with attainment: {floor:.4f} and shed: {1 - floor:.4f}"
+        )
+    return Infeasibility(
+        limit=name, has=has, needs=needs, fastest_reachable=reached, remedy=f"{change}, {how}"
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from planner.fleet import (
         Decision,
+        FailureResult,
         FleetPlan,
         Infeasibility,
         Interval,
@@ -75,6 +76,8 @@ def _answer(plan: FleetPlan) -> Iterator[RenderableType]:
     if totals is None:
         return
     fleet = " + ".join(f"{n} × {kind}" for kind, n in _accelerators(plan).items())
+    if totals.nodes is not None:
+        fleet += f" in {count(totals.nodes, 'whole node')}"
     yield plain(f"{_name(plan)}: {fleet}, {usd(totals.cost_usd_per_hour)} per hour", style="bold")
     yield lines(
         (
@@ -136,6 +139,8 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
         policy += f"\nprefixes kept: {', '.join(map(hits, pool.prefix_hits))}"
     busy = NONE if pool.busy_share is None else f"{100 * pool.busy_share:.0f} %"
     what = f"{built}, {pool.model} {pool.precision}\n{policy}\npool {pool.id}"
+    if pool.places:
+        what += f"\nin {', '.join(f'{p.domain} ({p.replicas})' for p in pool.places)}"
     capacity = rate(pool.replicas * pool.capacity_rps.value)
     return (what, rate(pool.offered_rps), capacity, busy)
 
@@ -272,6 +277,9 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
     if plan.evidence.one_less:
         yield heading("With one unit less")
         yield lines(one_less(x) for x in plan.evidence.one_less)
+    if plan.evidence.failures:
+        yield heading("After a failure, its traffic routed anew")
+        yield lines(after_failure(x) for x in plan.evidence.failures)
 
 
 def _by_scenario(plan: FleetPlan) -> Iterator[RenderableType]:
@@ -346,6 +354,19 @@ def decision(made: Decision) -> str:
     return f"{made.question.rstrip('?')}? {made.answer}: {made.because}"
 
 
+def after_failure(failure: FailureResult) -> str:
+    """Say what a failure takes, and what is left."""
+    units = ", ".join(f"{n} × {pool}" for pool, n in failure.units_lost.items()) or "no replica"
+    if not failure.attainment:
+        return f"without {failure.lost} ({units}): a workload is served by nobody: broken"
+    left = ", ".join(
+        f"{name} {interval(x)}, at least {share(failure.floor[name])}"
+        + (f" ({share(away)} turned away)" if (away := failure.turned_away.get(name)) else "")
+        for name, x in failure.attainment.items()
+    )
+    return f"without {failure.lost} ({units}): {left}: {failure.verdict}"
+
+
 def _cells(attainment: Mapping[str, Interval], names: Sequence[str]) -> list[str]:
     return [interval(attainment[name]) if name in attainment else NONE for name in names]
 
@@ -418,7 +439,9 @@ def _why_not(plan: FleetPlan) -> Iterator[RenderableType]:
 
 def rejected_by_accelerator(plan: FleetPlan) -> dict[str, list[Rejected]]:
     """Group the rejected templates by the accelerator whose id their name holds, in order."""
-    offered = [str(x.get("id")) for x in plan.scenario.document.get("accelerators", ())]
+    document = plan.scenario.document
+    offered = [str(x.get("id")) for x in document.get("accelerators", ())]
+    offered += [str(x.get("accelerator")) for x in document.get("nodes", ())]
     kinds = sorted({*offered, *(pool.accelerator for pool in plan.pools)}, key=len, reverse=True)
     groups: dict[str, list[Rejected]] = {}
     for rejected in plan.rejected:
