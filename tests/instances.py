@@ -170,3 +170,78 @@ def three_racks(**changes: object) -> Instance:
         "nodes": where,
     }
     return dataclasses.replace(base, **(data | changes))  # type: ignore[arg-type]
+
+
+def many_racks(
+    templates: int = 5000,
+    workloads: int = 20,
+    domains: int = 200,
+    accelerators: int = 5,
+    zones: int = 4,
+    seed: int = 3,
+    demand: float = 1.0,
+    **changes: object,
+) -> Instance:
+    """Policies of every build for every workload, on racks of whole nodes in several zones.
+
+    Racks of one zone and accelerator have one price, within 10 % of the accelerator's, and each
+    4 to 12 nodes of 8, times ``demand``.
+    """
+    rng = np.random.default_rng(seed)
+    w_ids = tuple(f"w{i}" for i in range(workloads))
+    g_ids = tuple(f"g{i}" for i in range(accelerators))
+    d_ids = tuple(f"d{i}" for i in range(domains))
+    speed = {g: float(rng.uniform(1, 6)) for g in g_ids}
+    fit = {(g, w): float(rng.uniform(0.7, 1.3)) for g in g_ids for w in w_ids}
+    small = {w: int(rng.integers(0, 3)) for w in w_ids}  # the least degree that holds its model
+    kinds = [
+        (g, size, w) for w in w_ids for g in g_ids for size in (1, 2, 4, 8)[small[w] : small[w] + 2]
+    ]
+    j_ids, load, goodput, devices, of = [], {}, {}, {}, {}
+    for i in range(templates):
+        g, size, w = kinds[i % len(kinds)]
+        j = f"t{i}"
+        j_ids.append(j)
+        of[j], devices[j] = g, size
+        # A policy trades capacity for compliance below it; most are worse than some other.
+        eager = float(rng.choice([0.0, 1.0]))
+        skill = 1.0 if i < len(kinds) else float(rng.uniform(0.6, 1.0))
+        capacity_rps = speed[g] * fit[g, w] * size**0.95 * (0.85 + 0.15 * eager) * skill
+        for o, share in enumerate(SHARES):
+            load[j, str(o), w] = capacity_rps * share
+            goodput[j, str(o), w] = load[j, str(o), w] * (1 - (0.02 + 0.05 * eager) * share**4)
+    accelerator_of = {d: g_ids[i % accelerators] for i, d in enumerate(d_ids)}
+    dear = [float(rng.uniform(0.9, 1.1)) for _ in range(zones)]
+    nodes = Nodes(
+        accelerator_of=accelerator_of,
+        node_devices=dict.fromkeys(d_ids, 8),
+        usd_per_hour={
+            d: 8 * speed[accelerator_of[d]] * dear[i // accelerators % zones]
+            for i, d in enumerate(d_ids)
+        },
+        stock={d: int(demand * rng.integers(4, 13)) for d in d_ids},
+    )
+    if changes.pop("spare", False):
+        groups = {
+            f"zone{z}": tuple(d for i, d in enumerate(d_ids) if i // accelerators % zones == z)
+            for z in range(zones)
+        }
+        spare = Spare(1, dict.fromkeys(w_ids, 0.9), dict.fromkeys(w_ids, 0.1), groups)
+        nodes = dataclasses.replace(nodes, spare=spare)
+    return Instance(
+        W=w_ids,
+        J=tuple(j_ids),
+        G=g_ids,
+        O={j: tuple(str(o) for o in range(len(SHARES))) for j in j_ids},
+        demand_rps={w: float(rng.uniform(20, 400)) * demand for w in w_ids},
+        promise=dict.fromkeys(w_ids, 0.95),
+        load_rps=load,
+        goodput_rps=goodput,
+        devices=devices,
+        accelerator_of=of,
+        usd_per_hour=dict.fromkeys(j_ids, 0.0),
+        D=d_ids,
+        homes={g: tuple(d for d in d_ids if accelerator_of[d] == g) for g in g_ids},
+        nodes=nodes,
+        **changes,  # type: ignore[arg-type]
+    )

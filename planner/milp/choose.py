@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from planner.errors import InfeasibleError, InputError, LimitReachedError
 from planner.milp.affordable import cheapest, without_dear
+from planner.milp.alike import merged, told_apart
 from planner.milp.choice import Found, Step, choice_of
 from planner.milp.clock import Deadline
+from planner.milp.dominated import without_dominated
 from planner.milp.formulation import model_of
 from planner.milp.highs import Settings
 from planner.milp.ratio import best_ratio
 from planner.milp.relax import no_fleet
+from planner.milp.relaxed_losses import with_relaxed_losses
 from planner.milp.solve import solve
 from planner.milp.surviving import AT_ONCE, named_apart, not_survived, with_losses
 
@@ -62,7 +65,9 @@ def choose(
     for name, number in (("time_limit_s", time_limit_s), ("gap", gap)):
         if not (math.isfinite(number) and number >= 0):
             raise InputError(f"{name}: must be finite and at least 0; got {number}")
+    asked, (instance, sets) = instance, merged(without_dominated(instance))
     deadline, settings = Deadline.after(time_limit_s), Settings(gap=gap, seed=seed)
+    instance = with_relaxed_losses(instance, deadline.left_s() / 4)
     while True:
         model = model_of(instance)
         try:
@@ -72,7 +77,7 @@ def choose(
         choice = choice_of(model, found, gap)
         worst = not_survived(instance, choice.units_in)[:AT_ONCE]
         if not worst:
-            return choice
+            return told_apart(choice, asked, sets)
         known = choice.losses
         instance = with_losses(instance, (*known, *named_apart(worst, known)))
 

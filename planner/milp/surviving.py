@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from planner.milp.instance import Instance
 
-    Units = Mapping[str, int]
-    Placed = Mapping[tuple[str, str], int]
+    Units = Mapping[str, float]
+    Placed = Mapping[tuple[str, str], float]
 
 AT_ONCE: Final = 4
 """Failures that get rows between two solves."""
@@ -39,7 +39,7 @@ MOST_FAILURES: Final = 50_000
 class Recourse:
     """How the units that are left run after a failure."""
 
-    units: Mapping[str, int]
+    units: Mapping[str, float]
     """Units that are left, by template; those without are left out."""
     weights: Mapping[tuple[str, str], float]
     """Units of j at point o, by (j, o); zeros are left out."""
@@ -70,9 +70,9 @@ def threats(data: Instance, placed: Placed) -> list[Loss]:
     return _worst_of(placed, losses)
 
 
-def lost_units(placed: Placed, loss: Loss) -> dict[str, int]:
+def lost_units(placed: Placed, loss: Loss) -> dict[str, float]:
     """Return how many units of each template a failure takes."""
-    lost: dict[str, int] = {}
+    lost: dict[str, float] = {}
     for (j, d), there in placed.items():
         gone = there if d in loss.domains else min(loss.units.get((j, d), 0), there)
         if gone:
@@ -80,7 +80,7 @@ def lost_units(placed: Placed, loss: Loss) -> dict[str, int]:
     return lost
 
 
-def recourse(data: Instance, units: Units, lost: Mapping[str, int], t: str = ALONE) -> Recourse:
+def recourse(data: Instance, units: Units, lost: Mapping[str, float], t: str = ALONE) -> Recourse:
     """Route the traffic of a period over what is left, so that floors are missed by the least.
 
     Of ways that miss them by as little, one with the highest compliant goodput is taken.
@@ -148,7 +148,7 @@ def recourse(data: Instance, units: Units, lost: Mapping[str, int], t: str = ALO
     )
 
 
-def not_survived(data: Instance, units_in: Mapping[tuple[str, str, str], int]) -> list[Loss]:
+def not_survived(data: Instance, units_in: Mapping[tuple[str, str, str], float]) -> list[Loss]:
     """Return the failures that a fleet does not survive in some period, the worst first.
 
     Args:
@@ -158,7 +158,7 @@ def not_survived(data: Instance, units_in: Mapping[tuple[str, str, str], int]) -
     found: list[tuple[float, int, Loss]] = []
     for t in data.T if (data.nodes or NONE).spare else ():
         placed = {(j, d): n for (j, d, of), n in units_in.items() if of == t}
-        units: dict[str, int] = {}
+        units: dict[str, float] = {}
         for (j, _), n in placed.items():
             units[j] = units.get(j, 0) + n
         for loss in threats(data, placed):
@@ -201,9 +201,9 @@ def _of_nodes(data: Instance, placed: Placed) -> Iterator[Loss]:
         largest = max((where.node_devices[d], *where.free.get(d, ())))
         contents += [
             {(j, d): n for j, n in zip(here, way, strict=True) if n}
-            for way in _contents(largest, [(data.devices[j], n) for j, n in here.items()])
+            for way in _contents(largest, [(data.devices[j], round(n)) for j, n in here.items()])
         ]
-    most = {i: n for i, n in placed.items() if n}
+    most = {i: round(n) for i, n in placed.items() if n}
     several = itertools.combinations_with_replacement(contents, where.spare.count)
     for chosen in itertools.islice(several, MOST_FAILURES):
         units: dict[tuple[str, str], int] = {}
@@ -234,7 +234,7 @@ def _contents(devices: int, kinds: Sequence[tuple[int, int]]) -> Iterator[tuple[
 
 def _worst_of(placed: Placed, losses: Iterator[Loss]) -> list[Loss]:
     """Return one loss for each set of units that is lost and no part of another such set."""
-    by_units: dict[tuple[tuple[str, int], ...], Loss] = {}
+    by_units: dict[tuple[tuple[str, float], ...], Loss] = {}
     for loss in itertools.islice(losses, MOST_FAILURES):
         gone = lost_units(placed, loss)
         by_units.setdefault(tuple(sorted(gone.items())), loss)

@@ -83,14 +83,15 @@ def try_failures(
     placed = placed_of(fleet)
     ways = []
     for position, loss in enumerate(threats(data, placed)):
-        lost = lost_units(placed, loss)
+        lost = {j: round(n) for j, n in lost_units(placed, loss).items()}
         anew = recourse(data, units, lost)
-        room = sum(n * believed[j].capacity_rps.value for j, n in anew.units.items())
-        ways.append((room, position, loss.id, lost, anew))
+        still = {j: round(n) for j, n in anew.units.items()}
+        room = sum(n * believed[j].capacity_rps.value for j, n in still.items())
+        ways.append((room, position, loss.id, lost, still, anew))
     tried = []
-    for _, _, name, lost, anew in sorted(ways, key=lambda way: way[:2])[:MOST_SIMULATED]:
+    for _, _, name, lost, still, anew in sorted(ways, key=lambda way: way[:2])[:MOST_SIMULATED]:
         away = tuple(anew.shed_rps[d.id] / d.rate_rps for d in problem.demands)
-        left = _left(problem, believed, fleet, anew.units, anew.weights)
+        left = _left(problem, believed, fleet, still, anew.weights)
         floors = tuple(floor_of(problem, w) for w in range(len(problem.demands)))
         judged = None
         served = [sum(p.load_rps[w] for p in left.pools) for w in range(len(floors))]

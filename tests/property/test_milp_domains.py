@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 from planner.errors import InfeasibleError
-from planner.milp import Instance, choose
+from planner.milp import Instance, choose, highs
+from planner.milp.alike import merged
+from planner.milp.dominated import without_dominated
+from planner.milp.formulation import model_of
+from planner.milp.highs import Settings
 from planner.milp.nodes import Nodes, Spare
 from planner.milp.packing import fillings, is_chain, place, room
+from planner.milp.surviving import not_survived
 from tests.brute_domains import fewest_nodes, fits, least_cost
+from tests.instances import many_racks
 
 CHAIN = (1, 2, 4, 8)
 
@@ -178,3 +184,36 @@ def test_the_cheapest_fleet_that_survives_equals_a_search(batch: int) -> None:
             continue  # beyond what was searched
         assert choice.cost_usd_per_hour == pytest.approx(truth, rel=1e-6), seed
         assert choice.bound == pytest.approx(truth, rel=1e-5), seed
+
+
+def test_what_is_left_out_and_put_together_changes_no_optimum() -> None:
+    """Dominated templates and equal racks: the relaxation without them is as good as with them."""
+    data = many_racks(templates=330, workloads=3, domains=12, accelerators=2, zones=2)
+    few, sets = merged(without_dominated(data))
+    assert len(few.J) < len(data.J)
+    assert sets
+    whole, small = (
+        highs.run(model_of(one).cost_program().relaxed(), Settings()).bound for one in (data, few)
+    )
+    assert small == pytest.approx(whole, rel=1e-7)
+
+
+def test_racks_that_were_put_together_get_their_own_nodes_and_units() -> None:
+    data = many_racks(templates=330, workloads=3, domains=12, accelerators=2, zones=2, spare=True)
+    where = data.nodes
+    assert where is not None
+    choice = choose(data, "min_cost", gap=0.003)
+    for d, nodes in choice.nodes.items():
+        assert nodes <= where.stock[d]
+        groups = [
+            data.devices[j]
+            for (j, of, _), n in choice.units_in.items()
+            for _ in range(n)
+            if of == d
+        ]
+        assert place([8] * nodes, groups) is not None
+    paid = sum(where.usd_per_hour[d] * n for d, n in choice.nodes.items())
+    assert paid == pytest.approx(choice.cost_usd_per_hour)
+    for j, n in choice.units.items():
+        assert sum(m for (i, _, _), m in choice.units_in.items() if i == j) == n
+    assert not_survived(data, choice.units_in) == []
