@@ -48,7 +48,7 @@ class Policies(Spec):
 
     affinity_slack: Annotated[int, Field(ge=0, le=100_000)] = 8
     """For ``prefix_affinity``: a replica with more requests than this above the fewest on any is
-    passed over, however much it keeps."""
+    passed over, however much it keeps; with few seats, one with all seats more."""
 
     prefix_caching: bool = True
     """Whether replicas keep the KV of prompts for later ones that begin alike; simulated for

@@ -31,7 +31,8 @@ class PrefixCache:
     """Tokens of a KV block: what is shared is shared in whole blocks."""
     affinity_slack: int | None = None
     """A request goes where the longest part of its prompt is kept, but to no replica with more
-    requests than this above the fewest on any; None: the pool's router does not look."""
+    requests than this above the fewest on any, nor than one less than a replica's seats (it would
+    queue beside one that is empty); None: the pool's router does not look."""
 
 
 class Replicas(NamedTuple):
@@ -118,7 +119,7 @@ def serve_with_cache(
             count,
             RouterOptions(router)
             if slack is None
-            else RouterOptions("prefix_affinity", slack=slack),
+            else RouterOptions("prefix_affinity", slack=min(slack, limits.max_num_seqs - 1)),
         ),
         stages=stages,
         max_steps=NO_LIMIT,

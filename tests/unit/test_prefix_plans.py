@@ -235,17 +235,33 @@ def test_affinity_finds_at_least_what_round_robin_does(seed):
     assert hit_rate(near) > hit_rate(turn)
 
 
-def test_affinity_without_a_bound_buries_the_replica_that_came_first():
-    """All prompts share a system prompt: with no bound everybody follows the first request."""
+def test_a_slack_without_end_does_not_bury_the_replica_that_came_first():
+    """All prompts share a system prompt: everybody follows the first request while it has seats."""
     law = replace(TEXTS, count=0)
     asked = study(LONG, ttft_ms=(500,), tpot_ms=(30,), promise=(0.9,))
     draw = Draws((LONG,), 1, None, (law,)).get((1.0,), 4_000, 0, 0)
-    free, bound = (
+    seats, few = (
         run_pool(cached(replicas=4, slack=slack), draw, 60.0, asked.deadlines)
         for slack in (10**6, 4)
     )
-    assert free.unstable
-    assert bound.attainment[0] > 0.95
+    assert not seats.unstable
+    assert few.attainment[0] > max(0.95, seats.attainment[0])
+
+
+def test_affinity_does_not_queue_beside_an_empty_replica():
+    """With one seat each, a prompt goes to the empty replica, not behind the one that holds it."""
+    law = replace(TEXTS, count=0)
+    draw = Draws((LONG,), 1, None, (law,)).get((1.0,), 2, 0, 0)
+    traffic = replace(draw.at(1.0), arrival_ps=np.array([0, 10**9]))
+    served = serve_with_cache(
+        LAW,
+        setup(LAW, 1, blocks=4000).limits,
+        PrefixCache(16, 8),
+        traffic,
+        Replicas(2, "least_outstanding", None),
+    )
+    assert served.finish_ps[0] > traffic.arrival_ps[1]
+    assert (served.first_scheduled_ps == traffic.arrival_ps).all()
 
 
 def test_turns_find_their_session_and_a_later_turn_finds_more():

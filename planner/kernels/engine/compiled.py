@@ -78,8 +78,7 @@ def run(
         keep_steps: Whether every step is returned.
         max_steps: Steps after which to give up.
         literal: Whether every step is simulated on its own, though the result is the same.
-        stages: Whether it is told where the time of each request went; every step is then
-            simulated on its own, too.
+        stages: Whether it is told where the time of each request went.
 
     Returns:
         As :func:`planner.kernels.engine.simulate_fleet`.

@@ -29,16 +29,15 @@ def simulate_fleet(
     slower, the rest. Both give what :func:`planner.kernels.stepwise.simulate` gives, which
     states the order of simultaneous events. An engine of kind v1, synchronous or asynchronous,
     with room in a step for all its seats, takes many decode steps at once where nothing else
-    can happen; any other engine, one that is traced or accounted for, pipeline stages and
-    lock-step ranks go step by step.
+    can happen; any other engine, one that is traced, pipeline stages and lock-step ranks go step
+    by step. With accounts so do asynchronous engines and laws by which more can take less time.
 
     Args:
         traffic: What arrives.
         setup: Engines, step laws, routers and link.
         token_times: Whether the time of each token is returned: 8 bytes each.
         keep_steps: Whether every step is returned: much slower, and large.
-        stages: Whether it is told where the time of each request went. Every step is then
-            taken on its own, which costs several times as much.
+        stages: Whether it is told where the time of each request went.
         max_steps: Steps after which to give up.
 
     Returns:

@@ -21,6 +21,7 @@
 #include "../blocks.hpp"
 #include "../calendar.hpp"
 #include "lazy_engine.hpp"
+#include "stages.hpp"
 
 namespace planner::engine {
 
@@ -35,14 +36,18 @@ inline bool can_skip(const Options& options) {
 template <int kBlockSize>
 class FastEngine final : public LazyEngine {
  public:
-  FastEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns)
-      : LazyEngine(options, law, traffic, columns),
+  // `ledger`: null, or where the time of requests is accounted for; then law.only_adds().
+  FastEngine(const Options& options, const Law& law, const Traffic& traffic, Columns& columns,
+             i64 index, Ledger* ledger)
+      : LazyEngine(options, law, traffic, columns), index_(index), ledger_(ledger),
         calendar_(std::min(options.max_num_seqs, traffic.count)),
         growth_(options.block_size) {}
 
   void enqueue(Request* it, i64 now, bool scheduled) override {
     waiting_.add(it);
-    if (steps_ahead_ > 1 && waiting_.head() == it && may_enter(*it)) cut(now, scheduled);
+    // in an account, whether the head lacks blocks is asked at each boundary
+    if (steps_ahead_ > 1 && waiting_.head() == it && (ledger_ || may_enter(*it)))
+      cut(now, scheduled);
   }
 
   void loaded(Request* it, i64 now, bool scheduled) override {
@@ -65,6 +70,7 @@ class FastEngine final : public LazyEngine {
     const i64 budget = serve_running(now);
     if (plan_.preempted.empty()) waiting_pass(budget, now);
     settle(now);
+    if (ledger_) ledger_->scheduled(index_, now, plan_, !waiting_.empty());
     if (plan_.items.empty() && decoding_ == 0) return false;
     set_end(now);
     ++steps_;
@@ -78,13 +84,17 @@ class FastEngine final : public LazyEngine {
       for (i64 i = 1; i < steps_ahead_; ++i) gaps_.add_end(start_ + run_.ticks(i));
       gaps_.add_end(end_);
     }
+    if (ledger_) account();
     steps_ += steps_ahead_ - 1;
     counter_ += steps_ahead_;
     context_ += steps_ahead_ * decoding_;
     steps_ahead_ = 0;
     end_ = kNever;
     if (decoding_) finish_lazy(now, sampled);
-    if (decoding_ == 0) gaps_.clear(counter_);
+    if (decoding_ == 0) {
+      gaps_.clear(counter_);
+      shared_.clear();
+    }
     if (!plan_.items.empty()) complete_items(sampled);
     if (pool_.caching() && sampled->size() > 1)  // freed blocks queue up in the step's order
       std::sort(sampled->begin(), sampled->end(), [](const Sampled& a, const Sampled& b) {
@@ -123,6 +133,7 @@ class FastEngine final : public LazyEngine {
     it->joined = counter_;
     calendar_.add(it->finish_key, counter_, it->seat);
     growth_.join(it->offset);
+    if (ledger_) ledger_->joined(it->rank, shared_.unstalled());
     context_ += it->computed;
     ++decoding_;
   }
@@ -136,7 +147,38 @@ class FastEngine final : public LazyEngine {
     growth_.leave(it->offset);
     context_ -= it->computed;
     --decoding_;
+    if (ledger_ && counter_ > it->joined) account_of_lazy(*it, now);
     leave_seat(it, counter_, now);
+  }
+
+  // --- accounts ---
+
+  // Of the step that ends, or the steps of the window.
+  void account() {
+    const i64 ticks = end_ - start_, last = counter_ + steps_ahead_;
+    if (plan_.items.empty()) {
+      shared_.add(last, ticks, last_duration_, last_duration_);
+      return;
+    }
+    const i64 without_chunks = Ledger::without_chunks(plan_.items, lazy_work(), law_);
+    if (decoding_) shared_.add(last, without_chunks, ticks, without_chunks);
+    ledger_->completed(plan_.items, start_, end_, without_chunks, law_);
+  }
+
+  void account_of_lazy(const Request& it, i64 now) {
+    const i64 steps = counter_ - it.joined, before = it.computed - steps;
+    ledger_->left(it.rank, now,
+                  {law_.decodes_alone(before, steps), shared_.unstalled(),
+                   gaps_.longest_since(it.joined), shared_.longest_unstalled(it.joined),
+                   shared_.longest_stall(it.joined), law_.decodes_alone(it.computed - 1, 1)});
+  }
+
+  // What the lazy requests compute in the step at hand.
+  Work lazy_work() const {
+    Work work;
+    work.tokens = work.requests = decoding_;
+    work.decode_context = context_ + decoding_;
+    return work;
   }
 
   // --- the end of a step, or of a window ---
@@ -212,9 +254,7 @@ class FastEngine final : public LazyEngine {
 
   // How long the step takes, or how many steps go by until something happens.
   void set_end(i64 now) {
-    Work work;
-    work.tokens = work.requests = decoding_;
-    work.decode_context = context_ + decoding_;
+    Work work = lazy_work();
     add_items(&work);
     start_ = now;
     steps_ahead_ = 1;
@@ -279,6 +319,9 @@ class FastEngine final : public LazyEngine {
     if (steps < steps_ahead_) set_window(steps);
   }
 
+  const i64 index_;
+  Ledger* const ledger_;  // null: nobody asks where time went
+  SharedTime shared_;
   Calendar calendar_;
   DecodeBlocks<kBlockSize> growth_;
   i64 counter_ = 0;      // steps so far: the clock of all lazy requests

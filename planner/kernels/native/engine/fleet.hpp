@@ -97,8 +97,9 @@ class Fleet {
   };
 
   void add_engine(const Options& options, const Law& law, i64 longest, Trace* trace) {
-    const bool literal = setup_.literal || trace || ledger_ || setup_.topology == Topology::kLockStep ||
-                         longest > (1 << 20) || !(can_skip(options) || can_skip_asynchronously(options));
+    bool literal = setup_.literal || trace || setup_.topology == Topology::kLockStep ||
+                   longest > (1 << 20) || !(can_skip(options) || can_skip_asynchronously(options));
+    literal = literal || (ledger_ && (options.async || !law.only_adds()));
     if (literal) {
       engines_.push_back(
           std::make_unique<LiteralEngine>(options, law, traffic_, columns_, size(), trace, ledger_));
@@ -111,9 +112,11 @@ class Fleet {
     if (options.async) {
       engines_.push_back(std::make_unique<AsyncEngine>(options, law, traffic_, columns_));
     } else if (options.block_size == 16) {
-      engines_.push_back(std::make_unique<FastEngine<16>>(options, law, traffic_, columns_));
+      engines_.push_back(std::make_unique<FastEngine<16>>(options, law, traffic_, columns_,
+                                                          size(), ledger_));
     } else {
-      engines_.push_back(std::make_unique<FastEngine<0>>(options, law, traffic_, columns_));
+      engines_.push_back(std::make_unique<FastEngine<0>>(options, law, traffic_, columns_,
+                                                         size(), ledger_));
     }
   }
 

@@ -43,7 +43,7 @@ class LiteralEngine final : public Engine {
       case Kind::kSarathi: schedule_sarathi(); break;
     }
     settle(now);
-    if (ledger_) account(now);
+    if (ledger_) ledger_->scheduled(index_, now, plan_, !waiting_.empty());
     if (trace_)
       for (const Request* it : plan_.preempted) preempted_.push_back(it->rank);
     if (plan_.items.empty()) {
@@ -73,7 +73,9 @@ class LiteralEngine final : public Engine {
     Flight flight = std::move(flights_.front());
     flights_.pop_front();
     stalled_ = false;
-    if (ledger_) ledger_->completed(flight.items, flight.start, flight.end, law_);
+    if (ledger_)
+      ledger_->completed(flight.items, flight.start, flight.end,
+                         Ledger::without_chunks(flight.items, {}, law_), law_);
     for (const Scheduled& item : flight.items) {
       Request* it = item.request;
       --it->flying;
@@ -95,14 +97,6 @@ class LiteralEngine final : public Engine {
   }
 
  private:
-  // Note whom a schedule preempted or admitted, and whether it lacked blocks.
-  void account(i64 now) {
-    for (const Request* it : plan_.preempted) ledger_->preempted(*it, now);
-    for (const Scheduled& item : plan_.items) ledger_->admitted(item.request->rank, index_, now);
-    for (const Load& load : plan_.loads) ledger_->admitted(load.request->rank, index_, now);
-    ledger_->scheduled(index_, now, plan_.lacks_blocks && !waiting_.empty());
-  }
-
   struct Flight {
     std::vector<Scheduled> items;
     i64 start = 0, end = 0;

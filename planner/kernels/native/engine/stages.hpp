@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "../peaks.hpp"
 #include "engine.hpp"
 
 namespace planner::engine {
@@ -19,6 +20,41 @@ enum class Stage {
   kGapDecode, kGapUnstalled, kGapStall, kGapSolo, kGapPreempted
 };
 constexpr i64 kAccountRows = 16;
+
+// What the steps of one engine bring to all of its lazy requests alike: how long they last with
+// decodes alone, and how much longer they last because of others.
+class SharedTime {
+ public:
+  // Steps up to `counter`, of which the longest took `longest`, would with decodes alone have
+  // taken `unstalled`, and that one `longest_unstalled`. More than one step: decodes were alone.
+  void add(i64 counter, i64 unstalled, i64 longest, i64 longest_unstalled) {
+    unstalled_ += unstalled;
+    unstalled_peaks_.add(counter, longest_unstalled);
+    stall_peaks_.add(counter, longest - longest_unstalled);
+  }
+
+  i64 unstalled() const { return unstalled_; }
+  i64 longest_unstalled(i64 since) const { return unstalled_peaks_.since(since); }
+  i64 longest_stall(i64 since) const { return stall_peaks_.since(since); }
+
+  // Nobody is lazy.
+  void clear() {
+    unstalled_peaks_.clear();
+    stall_peaks_.clear();
+  }
+
+ private:
+  i64 unstalled_ = 0;
+  Peaks unstalled_peaks_, stall_peaks_;
+};
+
+// The time of a lazy request that is one no more.
+struct LazyTime {
+  i64 solo;              // its steps, each as long as alone
+  i64 unstalled;         // reading of SharedTime::unstalled
+  i64 longest;           // of its steps; the next three, of the same
+  i64 longest_unstalled, longest_stall, longest_solo;
+};
 
 class Ledger {
  public:
@@ -40,18 +76,13 @@ class Ledger {
     it.waits = true;
   }
 
-  void preempted(const Request& request, i64 now) {
-    charge_gap(request.rank, request.outputs > 0, now);
-    accounts_[request.rank].preempted = true;
+  // A schedule is done: note whom it preempted or admitted, and whether it lacked blocks.
+  void scheduled(i64 index, i64 now, const Plan& plan, bool someone_waits) {
+    for (const Request* it : plan.preempted) preempted(*it, now);
+    for (const Scheduled& item : plan.items) admitted(item.request->rank, index, now);
+    for (const Load& load : plan.loads) admitted(load.request->rank, index, now);
+    clocks_[index].set(now, plan.lacks_blocks && someone_waits);
   }
-
-  // A step has it, or its KV is read from now on.
-  void admitted(i64 rank, i64 index, i64 now) {
-    if (accounts_[rank].waits) charge_wait(rank, index, now);
-  }
-
-  // A schedule is done; `lacks`: it left someone waiting, and lacked blocks.
-  void scheduled(i64 index, i64 now, bool lacks) { clocks_[index].set(now, lacks); }
 
   // Its KV, which takes `alone` ticks on an idle link, has come.
   void transferred(i64 rank, i64 alone, i64 now) {
@@ -62,12 +93,33 @@ class Ledger {
     it.landed = true;
   }
 
-  // Charge a step that ends now to each of its requests that are still there.
-  void completed(const std::vector<Scheduled>& items, i64 start, i64 end, const Law& law) {
-    Work decodes;
+  // A request decodes in every step from now on; `unstalled`: reading of its engine's SharedTime.
+  void joined(i64 rank, i64 unstalled) { accounts_[rank].unstalled_at_join = unstalled; }
+
+  // It did so until now, in one step at least.
+  void left(i64 rank, i64 now, const LazyTime& time) {
+    Account& it = accounts_[rank];
+    const i64 ticks = move(&it, now), batch = time.unstalled - it.unstalled_at_join;
+    add(rank, Stage::kDecodeSolo, time.solo);
+    add(rank, Stage::kDecodeBatch, batch - time.solo);
+    add(rank, Stage::kDecodeInterference, ticks - batch);
+    raise(rank, Stage::kGapDecode, time.longest);
+    raise(rank, Stage::kGapUnstalled, time.longest_unstalled);
+    raise(rank, Stage::kGapStall, time.longest_stall);
+    raise(rank, Stage::kGapSolo, time.longest_solo);
+    it.last_token = now;
+  }
+
+  // How long a step lasts without its prefill chunks; `decodes`: of lazy requests.
+  static i64 without_chunks(const std::vector<Scheduled>& items, Work decodes, const Law& law) {
     for (const Scheduled& item : items)
       if (item.decode) decodes.add_decode(item.before);
-    const i64 without_chunks = law.ticks(decodes);
+    return law.ticks(decodes);
+  }
+
+  // Charge a step that ends now to each of its requests that are still there.
+  void completed(const std::vector<Scheduled>& items, i64 start, i64 end, i64 without_chunks,
+                 const Law& law) {
     for (const Scheduled& item : items) {
       if (!item.request->in_system) continue;  // a step too many
       const i64 rank = item.request->rank;
@@ -84,6 +136,7 @@ class Ledger {
     i64 cursor = 0;          // up to where its time is accounted for
     i64 short_at_start = 0;  // its engine's clock when it began to wait
     i64 last_token = -1;     // when it had one last; -1: never
+    i64 unstalled_at_join = 0;  // its engine's SharedTime when it became lazy
     bool waits = true;       // not admitted yet, on the engine where it is now
     bool landed = false;     // its KV has come, and no step has followed
     bool preempted = false;  // lost its blocks, and no new token has followed
@@ -101,6 +154,16 @@ class Ledger {
       runs = lacks;
     }
   };
+
+  void preempted(const Request& request, i64 now) {
+    charge_gap(request.rank, request.outputs > 0, now);
+    accounts_[request.rank].preempted = true;
+  }
+
+  // A step has it, or its KV is read from now on.
+  void admitted(i64 rank, i64 index, i64 now) {
+    if (accounts_[rank].waits) charge_wait(rank, index, now);
+  }
 
   i64& of(i64 rank, Stage stage) { return rows_[static_cast<i64>(stage) * count_ + rank]; }
   void add(i64 rank, Stage stage, i64 ticks) { of(rank, stage) += ticks; }

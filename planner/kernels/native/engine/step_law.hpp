@@ -97,6 +97,18 @@ class Law {
 
   i64 ticks(const Work& it) const { return std::max<i64>(0, sum(it)); }
 
+  // Whether more work never takes less time, and a decode alone takes what its sum says.
+  bool only_adds() const {
+    for (std::size_t i = 3; i < knots_.size(); i += 2)
+      if (knots_[i] < knots_[i - 2]) return false;
+    return c_x >= 0 && c_k >= 0 && c_n >= 0 && c_c >= 0 && tokens(1) + c_n + c_k >= 0;
+  }
+
+  // `steps` decodes in a row of one request alone, with `before` tokens computed; if only_adds().
+  i64 decodes_alone(i64 before, i64 steps) const {
+    return steps * (tokens(1) + c_n) + c_k * (steps * before + steps * (steps + 1) / 2);
+  }
+
   // Ticks in which an empty engine prefills `tokens`, `budget` a step.
   i64 alone(i64 tokens, i64 budget) const {
     i64 total = 0;
