@@ -63,10 +63,16 @@ class Choice:
     """Nodes taken, by domain; zeros are left out."""
     losses: tuple[Loss, ...]
     """The failures that shaped the fleet; it survives all others too."""
+    held: Mapping[tuple[str, str, str], int]
+    """R_gcd: accelerators on steady terms, by (g, c, d); zeros are left out."""
+    hired: Mapping[tuple[str, str, str, str], int]
+    """O_gcdt: accelerators hired by period, by (g, c, d, t); zeros are left out."""
+    started: Mapping[tuple[str, str, str, str, str], int]
+    """Y_gcdab: of these, those started for b after a, by (g, c, d, a, b); zeros are left out."""
     goodput_rps: Mapping[str, float]
     """Compliant goodput by workload, req/s, mean over the hours."""
     bill: Mapping[str, float]
-    """USD/h by cost term; sums to ``cost_usd_per_hour``."""
+    """USD/h by cost term that there is; sums to ``cost_usd_per_hour``."""
     cost_usd_per_hour: float
     objective: float
     """Recomputed from the whole units: USD/h; req/s weighted by worth; req/s per USD/h."""
@@ -133,8 +139,9 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
     for (j, o, w), rate in data.goodput_rps.items():
         goodput_rps[w] += rate * weights.get((j, o), 0.0)
     bill = {
-        line: float(sum(a * value[var.name] for var, a in term(data, v).items()))
+        line: float(sum(a * value[var.name] for var, a in columns.items()))
         for line, term in COSTS.items()
+        if (columns := term(data, v))
     }
     reached = relative_gap(found.objective, found.bound)
     return Choice(
@@ -151,6 +158,9 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
         waiting={i: value[q.name] for i, q in v.q.items()},
         nodes={d: n for d, m in v.nodes.m.items() if (n := round(value[m.name]))},
         losses=data.nodes.losses if data.nodes else (),
+        held={i: round(value[r.name]) for i, r in v.R.items() if round(value[r.name])},
+        hired={i: round(value[o.name]) for i, o in v.O.items() if round(value[o.name])},
+        started={i: round(value[y.name]) for i, y in v.Y.items() if round(value[y.name])},
         goodput_rps=goodput_rps,
         bill=bill,
         cost_usd_per_hour=sum(bill.values()),

@@ -78,19 +78,19 @@ class Nodes:
         return tuple(self.accelerator_of)
 
 
-NONE: Final = Nodes({}, {}, {})
+NO_NODES: Final = Nodes({}, {}, {})
 """No domain consists of nodes."""
 
 
 def fits(data: Instance, j: str, d: str) -> bool:
     """Tell whether a unit of ``j`` is no larger than a node of ``d``."""
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     return data.devices[j] <= where.node_devices.get(d, data.devices[j])
 
 
 def units_at(data: Instance) -> dict[str, tuple[str, ...]]:
     """List, for each domain of nodes, the templates whose units fit there, allowed or not."""
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     found: dict[str, list[str]] = {d: [] for d in where.domains}
     for j in data.J:
         for d in data.domains_of(j):
@@ -129,7 +129,7 @@ class NodeVariables:
 
 def declare_nodes(problem: pulp.LpProblem, data: Instance) -> NodeVariables:
     """Add the variables about nodes and failures to a problem."""
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
 
     def add(
         family: str, index: tuple[str, ...], most: float | None = None, *, whole: bool = False
@@ -179,7 +179,7 @@ def most_units(data: Instance, j: str, d: str, lost: int) -> int:
 
     More are of no use than carry all demand at the lightest points, beside those that are lost.
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     least: dict[str, float] = {}
     for o in data.O[j]:
         for w in data.W:
@@ -200,14 +200,14 @@ def _partly(where: Nodes, d: str) -> list[tuple[str, int]]:
 
 
 def _most_shed(data: Instance, w: str, t: str) -> float:
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     share = where.spare.shed.get(w, 0.0) if where.spare else 0.0
     return share * data.demand(w, t)
 
 
 def mistakes_of(data: Instance) -> Iterator[str]:
     """Yield what cannot be used of the nodes, a line each."""
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     yield from _numbers(data)
     known = set(where.domains)
     spare = where.spare
@@ -232,7 +232,7 @@ def mistakes_of(data: Instance) -> Iterator[str]:
 
 
 def _numbers(data: Instance) -> Iterator[str]:
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     for d in where.domains:
         g = where.accelerator_of[d]
         if g not in data.G or d not in data.D:

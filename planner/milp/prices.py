@@ -20,7 +20,7 @@ from planner.milp.choose import choose
 from planner.milp.clock import Deadline
 from planner.milp.formulation import CONSTRAINTS, model_of, rows
 from planner.milp.highs import Settings
-from planner.milp.nodes import NONE
+from planner.milp.nodes import NO_NODES
 from planner.milp.surviving import with_losses
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ UNITS: Mapping[str, str] = {
     "C34": "W",
     "C36": "unit started or stopped",
     "C40": "req/s",
+    "C14": "accelerator",
 }
 """What each family's price is per; the others are definitions."""
 
@@ -156,14 +157,14 @@ def _one_more(data: Instance) -> Iterator[tuple[str, tuple[str, ...], Instance, 
         yield "C7", (j,), dataclasses.replace(data, max_units=limits), 1.0
     yield from _one_more_node(data)
     if data.budget_usd_per_hour is not None:
-        nodes = (data.nodes or NONE).usd_per_hour.values()
+        nodes = (data.nodes or NO_NODES).usd_per_hour.values()
         by = max((*data.usd_per_hour.values(), *nodes)) or 1.0
         budget = data.budget_usd_per_hour + by
         yield "C8", (), dataclasses.replace(data, budget_usd_per_hour=budget), by
 
 
 def _one_more_node(data: Instance) -> Iterator[tuple[str, tuple[str, ...], Instance, float]]:
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     for d, count in where.stock.items():
         more = dataclasses.replace(where, stock={**where.stock, d: count + 1})
         yield "C32", (d,), dataclasses.replace(data, nodes=more), 1.0
@@ -190,7 +191,7 @@ def _row_scale(data: Instance, number: str, index: tuple[str, ...]) -> float:
     if number == "C40":
         return data.scale(index[1], index[2] if len(index) > 2 else data.T[0])
     if number == "C34":
-        return (data.nodes or NONE).power[index[0]][1]
+        return (data.nodes or NO_NODES).power[index[0]][1]
     if number == "C8":
         return data.budget_usd_per_hour or 1.0
     if number == "C9":

@@ -19,9 +19,10 @@ from planner.milp.check import check_integers, check_rows
 from planner.milp.clock import Deadline
 from planner.milp.formulation import CONSTRAINTS, rows
 from planner.milp.highs import Settings
-from planner.milp.nodes import NONE
+from planner.milp.nodes import NO_NODES
 from planner.milp.program import read
 from planner.milp.solve import RAW
+from planner.milp.terms import NONE
 from planner.milp.variables import declare, name_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     Limit = tuple[str, tuple[str, ...]]
 
-LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C32", "C34", "C36", "C40")
+LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C14", "C32", "C34", "C36", "C40")
 """Families that a user could loosen."""
 DEMANDS: Final = ("C2", "C39")
 """Families that give way where no limit is in the way: demand that no unit takes."""
@@ -175,7 +176,11 @@ def single_shortfalls(data: Instance, time_limit_s: float = 60.0) -> tuple[Short
 def _limits(data: Instance) -> list[Limit]:
     """List every limit that is given, in the order of the page."""
     v = declare(pulp.LpProblem("limits", pulp.LpMinimize), data)
-    return [(number, index) for number, index, _ in rows(data, v) if number in LIMITS]
+    return [
+        (number, index)
+        for number, index, _ in rows(data, v)
+        if number in LIMITS and _is_limit(data, number, index)
+    ]
 
 
 def _elastic(
@@ -187,7 +192,7 @@ def _elastic(
     slack: dict[Limit, pulp.LpVariable] = {}
     for number, index, row in rows(data, v):
         limit = (number, index)
-        if gives(limit):
+        if gives(limit) and _is_limit(data, number, index):
             slack[limit] = problem.add_variable(name_of("slack", (number, *index)), 0)
             size = _size(data, limit) / _scale(data, limit)
             give = -size if row.sense == pulp.LpConstraintLE else size
@@ -221,7 +226,7 @@ def _shortfall(data: Instance, number: str, index: tuple[str, ...], missing: flo
 def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, str]:
     """Return a limit in its own unit, and the unit."""
     i = index[0] if index else ""
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     floor = where.spare.floor if where.spare else {}
     share = "share of demand"
     of: dict[str, tuple[float | None, str]] = {
@@ -237,9 +242,22 @@ def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, 
         "C34": (where.power[i][1] if i in where.power else None, "W"),
         "C36": (where.moves, "units started or stopped"),
         "C40": (floor.get(index[1]) if len(index) > 1 else None, share),
+        "C14": (_term_stock(data, index) if number == "C14" else None, "accelerators"),
     }
     limit, unit = of[number]
     return float(limit or 0.0), unit
+
+
+def _is_limit(data: Instance, number: str, index: tuple[str, ...]) -> bool:
+    """Tell rows that are a limit of the user's from those of their family that only count."""
+    if number == "C14":
+        terms = data.terms or NONE
+        return terms.of[index[0], index[1]].kind != "owned"
+    return True
+
+
+def _term_stock(data: Instance, index: tuple[str, ...]) -> int | None:
+    return (data.terms or NONE).of[index[0], index[1]].stock
 
 
 def _stock(data: Instance, index: tuple[str, ...]) -> int | None:

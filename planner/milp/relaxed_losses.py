@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from planner.milp import highs
 from planner.milp.formulation import model_of
 from planner.milp.highs import Settings
-from planner.milp.nodes import NONE
+from planner.milp.nodes import NO_NODES
 from planner.milp.surviving import AT_ONCE, named_apart, not_survived, with_losses
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def with_relaxed_losses(data: Instance, time_limit_s: float) -> Instance:
         data: The instance.
         time_limit_s: For all solves.
     """
-    spare = (data.nodes or NONE).spare
+    spare = (data.nodes or NO_NODES).spare
     if spare is None or spare.groups is None:
         return data
     for _ in range(ROUNDS):
@@ -41,6 +41,6 @@ def with_relaxed_losses(data: Instance, time_limit_s: float) -> Instance:
         worst = not_survived(data, units)[:AT_ONCE]
         if not worst:
             break
-        known = (data.nodes or NONE).losses
+        known = (data.nodes or NO_NODES).losses
         data = with_losses(data, (*known, *named_apart(worst, known)))
     return data

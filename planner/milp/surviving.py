@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from planner.milp.indices import ALONE
-from planner.milp.nodes import NONE, Loss
+from planner.milp.nodes import NO_NODES, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def threats(data: Instance, placed: Placed) -> list[Loss]:
         data: The instance.
         placed: Units of j in d, by (j, d).
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     if where.spare is None:
         return []
     losses = _of_groups(data) if where.spare.groups is not None else _of_nodes(data, placed)
@@ -91,7 +91,7 @@ def recourse(data: Instance, units: Units, lost: Mapping[str, float], t: str = A
         lost: Of them, by template.
         t: The period.
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     left = {j: units.get(j, 0) - lost.get(j, 0) for j in data.J}
     left = {j: n for j, n in left.items() if n > 0}
     points = [(j, o) for j in left for o in data.O[j]]
@@ -156,7 +156,7 @@ def not_survived(data: Instance, units_in: Mapping[tuple[str, str, str], float])
         units_in: n_jdt by (j, d, t).
     """
     found: list[tuple[float, int, Loss]] = []
-    for t in data.T if (data.nodes or NONE).spare else ():
+    for t in data.T if (data.nodes or NO_NODES).spare else ():
         placed = {(j, d): n for (j, d, of), n in units_in.items() if of == t}
         units: dict[str, float] = {}
         for (j, _), n in placed.items():
@@ -182,7 +182,7 @@ def named_apart(losses: Sequence[Loss], known: Sequence[Loss]) -> tuple[Loss, ..
 
 
 def _of_groups(data: Instance) -> Iterator[Loss]:
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     assert where.spare is not None
     groups = where.spare.groups or {}
     count = min(where.spare.count, len(groups))
@@ -193,7 +193,7 @@ def _of_groups(data: Instance) -> Iterator[Loss]:
 
 def _of_nodes(data: Instance, placed: Placed) -> Iterator[Loss]:
     """Yield what ``count`` nodes can hold of the units that there are, however they stand."""
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     assert where.spare is not None
     contents: list[dict[tuple[str, str], int]] = []
     for d in where.domains:

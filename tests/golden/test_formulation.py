@@ -13,7 +13,7 @@ from planner.milp import Instance
 from planner.milp.formulation import CONSTRAINTS, TERMS, formulate
 from planner.milp.objective import COSTS
 from planner.milp.variables import Variables, declare, name_of
-from tests.instances import day_and_night, indexed, three_racks, two_by_two
+from tests.instances import day_and_night, indexed, on_terms, three_racks, two_by_two
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "formulation.md").read_text()
@@ -31,18 +31,9 @@ WITH_DEFERRAL = dataclasses.replace(ALL_LIMITS, deferral=day_and_night())
 IN_RACKS = three_racks()
 """Three domains of whole nodes, with a failure of each kind."""
 OF_NODES = {n for n in EQUATIONS if n in ("O20", "O21") or (n[0] == "C" and int(n[1:]) >= 30)}
-EVERYTHING = dataclasses.replace(
-    indexed(WITH_DEFERRAL),
-    **{
-        name: getattr(IN_RACKS, name)
-        for name in (
-            *("J", "O", "load_rps", "goodput_rps", "devices", "accelerator_of", "usd_per_hour"),
-            *("D", "homes", "nodes"),
-        )
-    },
-    stock_in={("a10", "old"): 4},
-)
-ONLY_INDEXED = {"C13", *OF_NODES}
+ON_TERMS = dataclasses.replace(two_by_two(), terms=on_terms())
+OF_TERMS = {"O5", "O6", "O7", "O8", "O9", "C14", "C15", "C16", "C17", "C18", "C19", "C20", "C21"}
+ONLY_INDEXED = {*OF_NODES, "C13", "O9", "C16", "C17", "C18", "C19", "C20"}
 """Equations that a single period in a single domain does not have."""
 
 
@@ -50,6 +41,7 @@ def data_of(number: str, folder: str) -> Instance:
     if number in OF_NODES:
         return IN_RACKS
     data = WITH_DEFERRAL if number in ("C10", "C11", "C12") else ALL_LIMITS
+    data = ON_TERMS if number in OF_TERMS else data
     return indexed(data) if folder == "indexed" else data
 
 
@@ -102,8 +94,11 @@ def test_page_lists_nothing_else() -> None:
 
 
 def test_whole_program_has_no_other_rows() -> None:
-    problem, _ = formulate(EVERYTHING)
+    data = indexed(dataclasses.replace(WITH_DEFERRAL, terms=on_terms()))
+    problem, _ = formulate(data)
     families = {row.name.split("(")[0] for row in problem.constraints()}
+    problem, _ = formulate(IN_RACKS)
+    families |= {row.name.split("(")[0] for row in problem.constraints()}
     assert families == {family.__name__ for family in CONSTRAINTS.values()}
 
 

@@ -186,6 +186,53 @@ def test_the_cheapest_fleet_that_survives_equals_a_search(batch: int) -> None:
         assert choice.bound == pytest.approx(truth, rel=1e-5), seed
 
 
+def test_nodes_are_held_in_every_period_and_survive_in_each() -> None:
+    """Two periods: what each needs by a search over placements, nodes for the most of both."""
+    tried = 0
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 7])
+        d_ids, size = ("x", "y"), int(rng.choice([1, 2]))
+        rate = {t: float(rng.integers(1, 7)) for t in ("day", "night")}
+        price = {d: float(rng.integers(2, 6)) for d in d_ids}
+        floor = float(rng.choice([0.25, 0.5, 1.0]))
+        data = Instance(
+            W=("w",),
+            J=("j",),
+            G=("g",),
+            O={"j": ("0",)},
+            demand_rps={"w": 1.0},
+            promise={"w": 1.0},
+            load_rps={("j", "0", "w"): 2.0},
+            goodput_rps={("j", "0", "w"): 2.0},
+            devices={"j": size},
+            accelerator_of={"j": "g"},
+            usd_per_hour={"j": 0.0},
+            T=("day", "night"),
+            hours={"day": 8.0, "night": 16.0},
+            demand_in={("w", t): r for t, r in rate.items()},
+            D=d_ids,
+            homes={"g": d_ids},
+            nodes=Nodes(
+                accelerator_of=dict.fromkeys(d_ids, "g"),
+                node_devices=dict.fromkeys(d_ids, 2),
+                usd_per_hour=price,
+                spare=Spare(1, {"w": floor}, {"w": 1 - floor}, {d: (d,) for d in d_ids}),
+            ),
+        )
+        per_node = 2 // size
+        least = min(
+            price["x"] * a + price["y"] * b
+            for a in range(8)
+            for b in range(8)
+            if all(2 * per_node * (a + b) >= r for r in rate.values())
+            and all(2 * per_node * min(a, b) >= floor * r for r in rate.values())
+        )
+        choice = choose(data, "min_cost", gap=0)
+        assert choice.cost_usd_per_hour == pytest.approx(least, rel=1e-6), seed
+        tried += 1
+    assert tried == 60
+
+
 def test_what_is_left_out_and_put_together_changes_no_optimum() -> None:
     """Dominated templates and equal racks: the relaxation without them is as good as with them."""
     data = many_racks(templates=330, workloads=3, domains=12, accelerators=2, zones=2)

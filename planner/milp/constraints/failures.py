@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pulp import LpAffineExpression as Sum
 
-from planner.milp.nodes import NONE, most_units
+from planner.milp.nodes import NO_NODES, most_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def losing_f_keeps_the_floor(data: Instance, v: Variables) -> Rows:
 
     .. math:: \sum_{j,o} \frac{g_{jow}}{D_{wt}} x_{fjot} \ge \alpha^f_w \qquad \forall f, w, t
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     for f, t in _failing(data):
         shares: dict[str, Terms] = {w: {} for w in data.W}
         for (j, o, w), goodput in data.goodput_rps.items():
@@ -94,6 +94,6 @@ def losing_f_keeps_the_floor(data: Instance, v: Variables) -> Rows:
 
 def _failing(data: Instance) -> Iterator[tuple[Loss, str]]:
     """Yield every failure that has rows, in every period."""
-    for f in (data.nodes or NONE).losses:
+    for f in (data.nodes or NO_NODES).losses:
         for t in data.T:
             yield f, t

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pulp import LpAffineExpression as Sum
 
-from planner.milp.nodes import NONE, fits, sizes_at, units_at
+from planner.milp.nodes import NO_NODES, fits, sizes_at, units_at
 from planner.milp.packing import is_chain, room
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def groups_fit_in_nodes(data: Instance, v: Variables) -> Rows:
               \le \sum_v \kappa \lfloor f_{dv} / \kappa \rfloor
               \qquad \forall d, t, \kappa \in \{k_j\} \text{, a chain of divisors}
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     templates, sizes = units_at(data), sizes_at(data)
     for d in where.domains:
         for size in sizes[d] if is_chain(sizes[d]) else ():
@@ -47,7 +47,7 @@ def nodes_are_filled_in_known_ways(data: Instance, v: Variables) -> Rows:
 
     Kinds are the new nodes, of which there are :math:`m_d`, and partly used ones by what is free.
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     templates, sizes = units_at(data), sizes_at(data)
     for d, t in [(d, t) for d in where.domains if not is_chain(sizes[d]) for t in data.T]:
         ways = [
@@ -73,7 +73,7 @@ def nodes_are_held(data: Instance, v: Variables) -> Rows:
 
     .. math:: m_d \le M_d \qquad \forall d : M_d \text{ given}
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     for d in where.domains:
         if d in where.stock:
             yield (d,), Sum({v.nodes.m[d]: 1.0}) <= where.stock[d]
@@ -84,7 +84,7 @@ def regions_are_respected(data: Instance, v: Variables) -> Rows:
 
     .. math:: \sum_{d : (j, d) \text{ barred or } k_j > s_d} n_{jdt} = 0 \qquad \forall j, t
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     for j in data.J:
         barred = [d for d in data.domains_of(j) if (j, d) in where.barred or not fits(data, j, d)]
         for t in data.T if barred else ():
@@ -96,7 +96,7 @@ def power_is_kept(data: Instance, v: Variables) -> Rows:
 
     .. math:: \frac{1}{P_A} \sum_{d \in A} P_d m_d \le 1 \qquad \forall A : P_A \text{ given}
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     for name, (members, watts) in where.power.items():
         drawn: Terms = {v.nodes.m[d]: where.node_watts.get(d, 0.0) / watts for d in members}
         yield (name,), Sum(drawn) <= 1
@@ -107,7 +107,7 @@ def moves_are_counted(data: Instance, v: Variables) -> Rows:
 
     .. math:: n_{jdt} - \mathrm{up}_{jdt} + \mathrm{down}_{jdt} = c_{jd} \qquad \forall j, d, t
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     for (j, d, t), up in v.nodes.up.items():
         change: Terms = {v.n[j, d, t]: 1.0, up: -1.0, v.nodes.down[j, d, t]: 1.0}
         yield (j, d, t), Sum(change) == where.current.get((j, d), 0)
@@ -119,7 +119,7 @@ def moves_are_limited(data: Instance, v: Variables) -> Rows:
     .. math:: \sum_{j,d} (\mathrm{up}_{jdt} + \mathrm{down}_{jdt}) \le \mathrm{moves}
               \qquad \forall t
     """
-    where = data.nodes or NONE
+    where = data.nodes or NO_NODES
     if where.moves is None:
         return
     for t in data.T:
