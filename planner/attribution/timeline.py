@@ -1,4 +1,4 @@
-"""The course of each request in time, from the steps that served it: which stage, from when to when.
+"""The course of each request in time, from the steps that served it: which stage, and when.
 
 The pieces of a request follow each other without a gap from its arrival to its last token, and
 sum by stage to what the engine accounts for (SIM-22).
