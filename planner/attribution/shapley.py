@@ -168,7 +168,8 @@ def _in_time(
     if allowed.whole is not None:
         good = good & (first + rest <= allowed.whole)
     if allowed.gap is not None and allowed.gaps is not None:
-        longest = zero if "decode_solo" in own else allowed.gaps.without(removed)
+        slow = {"decode_solo", "decode_floor"} & set(own)
+        longest = zero if slow else allowed.gaps.without(removed)
         good = good & (longest <= allowed.gap)
     return np.asarray(good, np.bool_)
 
