@@ -143,9 +143,9 @@ def _charge_own(
         [_in_time(split, allowed, split.company, gone) for gone in _subsets(split.own)],
         split.own,
     )
-    left = 1.0 - sum(found.values(), np.zeros(rows.size))
+    unexplained = sum(found.values(), np.zeros(rows.size)) < 0.5
     for name, share in found.items():
-        shares[name][rows] += share + left / len(split.own)  # time that no part explains
+        shares[name][rows] += share + unexplained / len(split.own)
 
 
 def _subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -188,11 +188,11 @@ def _shapley(worth: list[NDArray[np.bool_]], names: tuple[str, ...]) -> dict[str
                 value[mask] = value[mask] | value[mask ^ 1 << bit]
     found = {}
     for bit, name in enumerate(names):
-        total = np.zeros(value[0].shape)
+        orders = np.zeros(value[0].shape, np.int64)  # in which this one turns the outcome
         for mask in range(1 << n):
             if not mask >> bit & 1:
                 size = mask.bit_count()
-                weight = factorial(size) * factorial(n - size - 1) / factorial(n)
-                total += weight * (value[mask | 1 << bit] & ~value[mask])
-        found[name] = total
+                turns = value[mask | 1 << bit] & ~value[mask]
+                orders += factorial(size) * factorial(n - size - 1) * turns
+        found[name] = orders / factorial(n)
     return found

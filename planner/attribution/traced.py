@@ -158,10 +158,13 @@ class SimulatedGaps:
             step = parts.unstalled
         elif batch:
             step = np.minimum(parts.solo + parts.stall, parts.decode)
-        else:  # on its way from prefill to decode a token may be late too
+        else:  # on the way from prefill to decode a token may be late too
             lost = np.where(parts.preempted >= self.longest, 0, self.longest)
             step = np.maximum(parts.decode, lost)
-        return step if "preemption" in removed else np.maximum(step, parts.preempted)
+        if "preemption" not in removed:
+            step = np.maximum(step, parts.preempted)
+        # A pull's dropped token counts in the parts, and never reaches the client.
+        return np.minimum(step, self.longest)
 
 
 def _sooner(pieces: tuple[Piece, ...], path: int) -> tuple[Piece, ...]:
