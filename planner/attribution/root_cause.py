@@ -44,6 +44,7 @@ FULL: Final = 0.85
 """Share of the time between first and last arrival in steps, above which there is too much work
 all the time, not only at times."""
 
+WAITING: Final = ("queue", "kv_block_wait")
 _BY_PART: Final[dict[str, Cause]] = {
     "decode_interference": "big_chunks",
     "decode_batch": "admission_too_open",
@@ -79,16 +80,17 @@ def root_cause(run: TracedRun) -> RootCause:
     missed = int((~run.met[run.counted]).sum())
     if not missed:
         return RootCause("nothing_missed", 0.0, "every counted request met its deadlines")
-    groups: dict[str, float] = {}
-    for part, share in charges.items():
-        name = "waiting" if part in ("queue", "kv_block_wait") else _BY_PART[part]
-        groups[name] = groups.get(name, 0.0) + float(share.sum()) / missed
-    name, share = max(groups.items(), key=lambda item: (item[1], item[0]))
-    if name != "waiting":
-        parts = sorted(p for p, cause in _BY_PART.items() if cause == name)
-        found: Cause = next(cause for cause in _BY_PART.values() if cause == name)
-        return RootCause(found, share, f"{share:.0%} of misses lie in {', '.join(parts)}")
-    return _of_waiting(run, charges, share)
+    waiting = sum(float(charges[part].sum()) for part in WAITING) / missed
+    groups: dict[Cause, float] = {}
+    for part, charged in charges.items():
+        if part not in WAITING:
+            name = _BY_PART[part]
+            groups[name] = groups.get(name, 0.0) + float(charged.sum()) / missed
+    cause, share = max(groups.items(), key=lambda item: (item[1], item[0]))
+    if waiting >= share:
+        return _of_waiting(run, charges, waiting)
+    parts = [part for part, of in _BY_PART.items() if of == cause and part in charges]
+    return RootCause(cause, share, f"{share:.0%} of misses lie in {', '.join(sorted(parts))}")
 
 
 def _of_waiting(

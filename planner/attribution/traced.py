@@ -47,6 +47,8 @@ class TracedRun:
         gap_by: Ticks allowed between two tokens.
         counted: Requests after warm-up and before cool-down; indices.
         path: Ticks from the client to the engine and back, part of TTFT.
+        accelerators: Of the whole pool, of which these engines may be a part.
+        usd_per_hour: The same.
     """
 
     name: str
@@ -63,6 +65,8 @@ class TracedRun:
     gap_by: NDArray[np.int64]
     counted: NDArray[np.int64]
     path: int = 0
+    accelerators: int = 0
+    usd_per_hour: float = 0.0
 
     @property
     def engines(self) -> tuple[str, ...]:

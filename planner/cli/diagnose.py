@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from planner.explanation.counterfactual import Counterfactuals, Served
     from planner.scenario.load import LoadedScenario
 
+SIMULATED: Final = 2_000
+"""Requests of each pool of a plan that are looked into."""
+
 
 def diagnose(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Spans (OTLP JSON), or a benchmark's single requests."),
+        typer.Argument(
+            metavar="FILE", help="Spans, a benchmark's single requests, or a plan.json."
+        ),
     ],
     ttft: Annotated[
         str | None, typer.Option("--ttft", metavar="TIME", help="Deadline, such as '2 s'.")
@@ -62,14 +67,19 @@ def diagnose(
 ) -> int:
     """Say which deadlines measured requests missed, what each miss is charged to, and why.
 
-    With --template, also what more replicas or another policy would have made of it.
+    With --template, also what more replicas or another policy would have made of it. Of a plan,
+    what stands behind the misses of each pool, who slows whom, and what is served in vain.
     """
     if html is not None:
         if html.suffix != ".html":
             raise InputError(f"--html {html}: a page ends in .html")
         require_writable(html)
+    given = {"ttft": ttft, "tpot": tpot, "max_itl": max_itl, "e2e": e2e}
+    if _is_plan(file):
+        words = {**given, "scenario": scenario, "template": template, "html": html}
+        return _plan(file, {**words, "set": settings}, as_json=as_json)
     loaded = _scenario(scenario, template, workload, settings)
-    due = _due({"ttft": ttft, "tpot": tpot, "max_itl": max_itl, "e2e": e2e}, loaded, workload)
+    due = _due(given, loaded, workload)
     from planner.attribution.diagnosis import diagnose_run, diagnose_runs
     from planner.measurements.staged import read_staged
 
@@ -102,6 +112,35 @@ def diagnose(
         from planner.reporting.diagnosis import diagnosis_tables
 
         emit_tables(*diagnosis_tables(found, what_if))
+    return 0
+
+
+def _is_plan(file: Path) -> bool:
+    from planner.measurements.files import probe
+
+    return probe(file).keys >= {"planner_version", "scenario", "pools"}
+
+
+def _plan(file: Path, words: dict[str, object], *, as_json: bool) -> int:
+    for name, value in words.items():
+        if value:
+            raise InputError(
+                f"--{name.replace('_', '-')} belongs to measured requests; a plan has its own"
+                " deadlines"
+            )
+    from planner.attribution.plan_diagnosis import diagnose_pool
+    from planner.fleet import read_plan
+    from planner.planning.tracing import trace_plan
+    from planner.reporting.plan_diagnosis import plan_diagnosis_tables
+
+    found = [
+        diagnose_pool(run) for run in trace_plan(read_plan(file), requests=SIMULATED, folder=Path())
+    ]
+    if as_json:
+        pools = [pool.model_dump(mode="json") for pool in found]
+        emit_json({"format_version": "1.0", "file": file.name, "pools": pools})
+    else:
+        emit_tables(*plan_diagnosis_tables(found))
     return 0
 
 

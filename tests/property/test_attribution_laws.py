@@ -86,9 +86,7 @@ def test_parts_sum_to_the_time_and_charges_to_the_misses(batch: int) -> None:
 def switched_off(case: Case) -> list[tuple[str, Case]]:
     """The case with one cause of trouble taken away, and the parts that must then be nothing."""
     setup, n = case.setup, case.traffic.arrival.size
-    far_apart = case.traffic._replace(
-        arrival=np.arange(n, dtype=np.int64) * 10**9, deadline=None
-    )
+    far_apart = case.traffic._replace(arrival=np.arange(n, dtype=np.int64) * 10**9, deadline=None)
     one_token = case.traffic._replace(output=np.ones(n, np.int32), limit=None)
     found = [("company", Case(far_apart, setup)), ("decode", Case(one_token, setup))]
     if isinstance(setup, Colocated):

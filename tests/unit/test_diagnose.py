@@ -278,10 +278,10 @@ def test_a_file_of_figures_over_many_requests_is_refused(tmp_path, capsys):
 def test_a_simulation_is_diagnosed_and_simulated_again(tmp_path, capsys):
     """A request each second and a replica that is never busy: again the same, to the request."""
     from planner.attribution.diagnosis import Due as Deadlines
+    from planner.data import shipped
     from planner.explanation.counterfactual import counterfactuals, served_by
     from planner.planning.capacity import Wanted
     from planner.scenario.load import load_scenario
-    from planner.data import shipped
 
     loaded = load_scenario(shipped("scenarios") / "quickstart.yaml")
     served = served_by(loaded, Wanted("h100-sxm.tp1.bf16.b2048.s256"), 1)
