@@ -12,6 +12,8 @@ from planner.cli.output import emit_json, emit_tables, require_writable, write_w
 from planner.errors import InputError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from planner.attribution.diagnosis import Due
     from planner.explanation.counterfactual import Counterfactuals, Served
     from planner.scenario.load import LoadedScenario
@@ -74,10 +76,16 @@ def diagnose(
         if html.suffix != ".html":
             raise InputError(f"--html {html}: a page ends in .html")
         require_writable(html)
+    from planner.measurements.engine_log import is_engine_log
+
     given = {"ttft": ttft, "tpot": tpot, "max_itl": max_itl, "e2e": e2e}
+    words = {**given, "scenario": scenario, "template": template, "html": html, "set": settings}
     if _is_plan(file):
-        words = {**given, "scenario": scenario, "template": template, "html": html}
-        return _plan(file, {**words, "set": settings}, as_json=as_json)
+        _refuse(words, "measured requests; a plan has its own deadlines")
+        return _plan(file, as_json=as_json)
+    if is_engine_log(file):
+        _refuse(words, "single requests; an engine's log tells none")
+        return _log(file, as_json=as_json)
     loaded = _scenario(scenario, template, workload, settings)
     due = _due(given, loaded, workload)
     from planner.attribution.diagnosis import diagnose_run, diagnose_runs
@@ -121,13 +129,27 @@ def _is_plan(file: Path) -> bool:
     return probe(file).keys >= {"planner_version", "scenario", "pools"}
 
 
-def _plan(file: Path, words: dict[str, object], *, as_json: bool) -> int:
+def _refuse(words: Mapping[str, object], where: str) -> None:
     for name, value in words.items():
         if value:
-            raise InputError(
-                f"--{name.replace('_', '-')} belongs to measured requests; a plan has its own"
-                " deadlines"
-            )
+            raise InputError(f"--{name.replace('_', '-')} belongs to {where}")
+
+
+def _log(file: Path, *, as_json: bool) -> int:
+    from planner.attribution.log_diagnosis import diagnose_log
+    from planner.measurements.engine_log import read_engine_log
+    from planner.reporting.log_diagnosis import log_tables
+
+    found = [diagnose_log(log) for log in read_engine_log(file)]
+    if as_json:
+        engines = [one.model_dump(mode="json") for one in found]
+        emit_json({"format_version": "1.0", "file": file.name, "engines": engines})
+    else:
+        emit_tables(*log_tables(found))
+    return 0
+
+
+def _plan(file: Path, *, as_json: bool) -> int:
     from planner.attribution.plan_diagnosis import diagnose_pool
     from planner.fleet import read_plan
     from planner.planning.tracing import trace_plan
