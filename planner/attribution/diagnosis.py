@@ -102,7 +102,7 @@ class LateRequest(Spec):
     prompt_tokens: int | None
     output_tokens: int | None
     ttft_s: float
-    e2e_s: float
+    e2e_s: float | None
     cause: str
     stages_s: dict[str, float]
     """In order of time; those before the first token first."""
@@ -364,7 +364,7 @@ def _late(
                 prompt_tokens=_whole(of.prompt_tokens[at]),
                 output_tokens=_whole(of.output_tokens[at]),
                 ttft_s=float(of.ttft_s[at]),
-                e2e_s=float(of.e2e_s[at]),
+                e2e_s=float(of.e2e_s[at]) if np.isfinite(of.e2e_s[at]) else None,
                 cause=names[i],
                 stages_s=stages,
             )
