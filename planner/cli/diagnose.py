@@ -199,6 +199,11 @@ def _due(given: dict[str, str | None], loaded: LoadedScenario | None, workload: 
             raise InputError(f"--workload {workload}: {nearest(workload, slos)}")
         if workload is not None or len(slos) == 1:
             slo = slos[workload or next(iter(slos))]
+            if slo.ttft_by_prompt and words["ttft"] is None:
+                raise InputError(
+                    f"{loaded.source.name}: slo.ttft_by_prompt: measured requests are held against"
+                    " one deadline; give it as --ttft"
+                )
             for name in words:
                 words[name] = words[name] or getattr(slo, name)
     due = Due(*(words[name] for name in ("ttft", "tpot", "max_itl", "e2e")))

@@ -106,6 +106,9 @@ def _counterfactuals(found: Counterfactuals) -> Iterator[RenderableType]:
         for row in found.rows
     ]
     yield grid(("change", ">replicas", ">attainment", ">against unchanged"), rows)
+    if found.simulated_misses:
+        causes = [[m.cause, share(m.share), share(m.of_misses)] for m in found.simulated_misses]
+        yield grid(("the simulation charges", ">of requests", ">of misses"), causes)
     yield lines(found.notes)
 
 

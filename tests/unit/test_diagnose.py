@@ -13,9 +13,15 @@ import pytest
 from planner.attribution.diagnosis import Due, compliant, diagnose_run, diagnose_runs
 from planner.attribution.measured import Unloaded, measured_split
 from planner.cli import main
+from planner.data import shipped
 from planner.errors import InputError
+from planner.explanation.counterfactual import Served, counterfactuals, served_by
+from planner.kernels import Law, Limits
 from planner.measurements.measurement import Records
 from planner.measurements.staged import StagedRun, read_staged
+from planner.planning.capacity import Wanted
+from planner.scenario.load import load_scenario
+from planner.simulation.pool import PoolSetup
 from tests.shared import SHARED, needs_shared
 from tests.unit.test_span_requests import otlp, span
 
@@ -275,14 +281,25 @@ def test_a_file_of_figures_over_many_requests_is_refused(tmp_path, capsys):
     assert "tells no single requests" in capsys.readouterr().err
 
 
+@needs_shared
+@pytest.mark.parametrize("ttft_s", [1.0, 2.0, 5.0, 10.0])
+@pytest.mark.parametrize("tpot_s", [0.025, 0.03, 0.04])
+def test_a_real_run_simulated_again_attains_what_was_measured(ttft_s, tpot_s):
+    """300 requests on one RTX PRO 6000 with 128 seats, by the affine law fitted to it."""
+    n = np.arange(2049)
+    law = Law((13.267e9 + 36.386e6 * n).astype(np.int64), 0, 57_157, 24_235_000, 57_157)
+    setup = PoolSetup(law, Limits(128, 2_048, 200_000), 1, "round_robin")
+    run = next(r for r in read_staged(ENGINE) if r.name == "RTXPRO6000/Llama-3.1-8B")
+    found = counterfactuals(run, Due(ttft_s, tpot_s), Served("rtx", setup))
+    measured, same, one_more, *_ = (row.attainment for row in found.rows)
+    assert same == pytest.approx(measured, abs=0.01)
+    assert one_more > same
+    assert sum(m.share for m in found.simulated_misses) == pytest.approx(1 - same)
+    assert {m.cause for m in found.simulated_misses} >= {"queue", "decode_batch"} or tpot_s > 0.03
+
+
 def test_a_simulation_is_diagnosed_and_simulated_again(tmp_path, capsys):
     """A request each second and a replica that is never busy: again the same, to the request."""
-    from planner.attribution.diagnosis import Due as Deadlines
-    from planner.data import shipped
-    from planner.explanation.counterfactual import counterfactuals, served_by
-    from planner.planning.capacity import Wanted
-    from planner.scenario.load import load_scenario
-
     loaded = load_scenario(shipped("scenarios") / "quickstart.yaml")
     served = served_by(loaded, Wanted("h100-sxm.tp1.bf16.b2048.s256"), 1)
     n = 50
@@ -293,9 +310,9 @@ def test_a_simulation_is_diagnosed_and_simulated_again(tmp_path, capsys):
         prompt_tokens=[500] * n,
         start_s=np.arange(n) * 1.0,
     )
-    found = counterfactuals(run, Deadlines(0.5, 0.1), served)
+    found = counterfactuals(run, Due(0.5, 0.1), served)
     assert [row.attainment for row in found.rows] == [1.0] * len(found.rows)
-    late = counterfactuals(run, Deadlines(1e-4, 0.1), served)
+    late = counterfactuals(run, Due(1e-4, 0.1), served)
     assert [row.attainment for row in late.rows] == [0.0] * len(late.rows)
     crowd = run_of(
         ttft_s=[0.1] * 400,
@@ -304,6 +321,6 @@ def test_a_simulation_is_diagnosed_and_simulated_again(tmp_path, capsys):
         prompt_tokens=[2000] * 400,
         start_s=np.linspace(0, 1, 400),
     )
-    rows = {row.change: row for row in counterfactuals(crowd, Deadlines(5.0), served).rows}
+    rows = {row.change: row for row in counterfactuals(crowd, Due(5.0), served).rows}
     assert rows["the same, simulated"].attainment < rows["1 more replica"].attainment
     assert rows["1 more replica"].attainment < rows["2 more replicas"].attainment

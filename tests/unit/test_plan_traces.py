@@ -82,6 +82,14 @@ def test_only_misses_are_written_where_only_those_are_wanted():
     assert run.pick(3, only_missed=False) == run.counted[:3].tolist()
 
 
+def test_memory_is_bounded_by_the_tokens_of_a_run(monkeypatch):
+    """Outputs of 250 tokens on average: 20,000 of them are about 80 requests."""
+    monkeypatch.setattr("planner.planning.tracing.MOST_TOKENS", 20_000)
+    (run,) = trace_plan(hand_made(), requests=4_000, folder=Path())
+    assert run.traffic.output.sum() < 20_000
+    assert 60 < run.traffic.output.size < 110
+
+
 def test_the_command_diagnoses_a_plan(tmp_path, capsys):
     path = tmp_path / "plan.json"
     path.write_text(hand_made().model_dump_json())
