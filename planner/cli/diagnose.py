@@ -26,7 +26,7 @@ def diagnose(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="Spans, a benchmark's single requests, or a plan.json."
+            metavar="FILE", help="Spans, single requests, an engine's log, or a plan.json."
         ),
     ],
     ttft: Annotated[
