@@ -13,6 +13,7 @@ from planner.problem.demand import arrival_law, length_law, prefix_law, session_
 from planner.problem.periods import Over, make_calendar
 from planner.problem.prefixes import TracePrefixes
 from planner.problem.prices import PriceError, price_of
+from planner.problem.topology import make_topology, within_topology
 from planner.units import LEAST_RPS, MOST_RPS
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from planner.scenario.slo import Slo
     from planner.scenario.traffic import Traffic
     from planner.scenario.uncertainty import Uncertainty
+    from planner.topology import Topology
 
 Mistakes = list[tuple["Where | str", str]]
 
@@ -133,6 +135,8 @@ class Problem:
     """What the demands were multiplied by to plan for their scenarios; by asked workload."""
     wholes: tuple[Whole, ...] = ()
     """The workloads that demands are parts of; none where each demand is a whole one."""
+    topology: Topology | None = None
+    """Where nodes stand and what links them; None where any number of accelerators is near."""
 
     @property
     def asked(self) -> tuple[Whole, ...]:
@@ -170,6 +174,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     demands = tuple(d for d in given if windows[d.id] is None)
     deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
+    topology = make_topology(loaded, catalogue, mistakes)
     if not mistakes:
         _degrees(loaded, demands, mistakes)
         _lenders(loaded, demands, deferred, mistakes)
@@ -201,7 +206,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
         demands=demands,
-        supplies=supplies,
+        supplies=within_topology(supplies, topology),
         policies=scenario.policies,
         budget_usd_per_hour=scenario.limits.budget,
         objective=scenario.objective,
@@ -213,6 +218,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         deferred=deferred,
         outcomes=outcomes,
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
+        topology=topology,
     )
 
 
