@@ -10,6 +10,7 @@ from planner.errors import InputError
 from planner.problem.arrivals import at_rate
 from planner.problem.curves import own_laws, why_unused
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
+from planner.problem.network import at_the_door
 from planner.problem.periods import Over, make_calendar
 from planner.problem.prefixes import TracePrefixes
 from planner.problem.prices import PriceError, price_of
@@ -59,6 +60,8 @@ class Demand:
     """Worth of a compliant request in goodput objectives."""
     priority: int = 0
     """Lower is served first by an engine with priority scheduling."""
+    network_s: float = 0.0
+    """Round trip to its users; taken off the deadlines in ``slo``, and part of every TTFT."""
 
     @property
     def rate_rps(self) -> float:
@@ -170,11 +173,11 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     laws = own_laws(loaded, catalogue, mistakes)
     catalogue = catalogue.with_laws(tuple(row for rows in laws for row in rows))
     windows = {w.id: w.completion_window for w in scenario.workloads}
-    given = tuple(_demands(loaded, catalogue, mistakes))
+    topology = make_topology(loaded, catalogue, mistakes)
+    given = tuple(at_the_door(loaded, topology, _demands(loaded, catalogue, mistakes), mistakes))
     demands = tuple(d for d in given if windows[d.id] is None)
     deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
-    topology = make_topology(loaded, catalogue, mistakes)
     if not mistakes:
         _degrees(loaded, demands, mistakes)
         _lenders(loaded, demands, deferred, mistakes)

@@ -131,6 +131,17 @@ class Topology(Spec):
                 return one
         raise KeyError(domain_id)
 
+    def shape_of(self, accelerator: str) -> NodeShape:
+        """Return the shape of the nodes that hold an accelerator; all are joined alike.
+
+        Raises:
+            KeyError: No node holds it.
+        """
+        for one in self.domains:
+            if one.shape.accelerator == accelerator:
+                return one.shape
+        raise KeyError(accelerator)
+
     @property
     def regions(self) -> tuple[str, ...]:
         """Regions in which nodes stand, in the order of the scenario."""
