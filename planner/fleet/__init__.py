@@ -7,6 +7,7 @@ Numbers carry their unit in the name: s, rps (requests per second), USD per hour
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import ArrivalPoint, DemandPoint, Evidence, OneLess, WithoutPrefixCache
 from planner.fleet.figures import Interval, Quantiles, Status, Verdict
+from planner.fleet.placement import PlacedReplica
 from planner.fleet.plan import EffectiveScenario, FleetPlan, ObjectiveValue, Totals, read_plan
 from planner.fleet.pools import CurveNote, Pool, PrefixHits, RoutingShare
 from planner.fleet.reasons import (
@@ -48,6 +49,7 @@ __all__ = [
     "OneLess",
     "PeriodResult",
     "PeriodWorkload",
+    "PlacedReplica",
     "Pool",
     "PrefixHits",
     "Quantiles",

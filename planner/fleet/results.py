@@ -63,6 +63,10 @@ class WorkloadResult(Spec):
     attainment_over_time: Interval | None = None
     """Of all requests of all periods, or of the period in which it is least."""
     ttft_s: Quantiles
+    """With the round trip to the users (``network_s``)."""
+    network_s: float = 0.0
+    """Round trip between users and the farthest region with nodes: the fleet must meet the
+    deadlines of TTFT and end to end less this time."""
     tpot_s: Quantiles
     max_itl_s: Quantiles | None = None
     """Longest time between two tokens of a request; where that has a deadline."""

@@ -42,6 +42,7 @@ def plan_scenario(
     progress: Callable[[str, float], None] | None = None,
     catalogue: Catalogue | None = None,
     effort: Effort | None = None,
+    current: FleetPlan | None = None,
 ) -> FleetPlan:
     """Find the best fleet for a scenario, verify it by simulation, and say what is known of it.
 
@@ -54,6 +55,7 @@ def plan_scenario(
         progress: Told what is being done and about which share of the whole is done.
         catalogue: Facts; the shipped ones if left out.
         effort: How much to simulate; what suits the kernel if left out.
+        current: What runs now; where there is a topology, its replicas move as little as may be.
 
     Raises:
         InputError: The scenario names what does not exist or cannot be read.
@@ -64,7 +66,7 @@ def plan_scenario(
     clock = Clock(problem.time_limit_s)
     study = study_of(problem)
     effort = effort or effort_for(problem)
-    answer = Answer(loaded, problem, study, catalogue, created, effort)
+    answer = Answer(loaded, problem, study, catalogue, created, effort, current)
     try:
         problem = planned_for(answer, clock.check)
         answer = replace(answer, problem=problem, study=study_of(problem, study.meter))

@@ -19,6 +19,7 @@ from planner.fleet import (
 )
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
 from planner.planning.periods import over_all_periods
+from planner.planning.placed import stand
 from planner.planning.plan_notes import (
     is_optimal,
     of_scenarios,
@@ -95,7 +96,8 @@ def plan_document(
     problem = answer.problem
     alone = tried.alone or shown
     kept_in = kept_share(tried.scenarios)
-    unproven = why_unproven(problem, refined, shown, kept_in)
+    standing = stand(problem, shown.fleet, answer.current)
+    unproven = standing.why_not or why_unproven(problem, refined, shown, kept_in)
     verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
     sample = shown.judgement.sample
     workloads = workload_results(problem, answer.study, answer.effort, shown.fleet, shown.judgement)
@@ -104,9 +106,9 @@ def plan_document(
         seed=problem.seed,
         created=answer.created,
         scenario=effective_scenario(answer),
-        status="optimal" if is_optimal(refined, verified) else "feasible",
+        status="optimal" if is_optimal(refined, verified) and not standing.why_not else "feasible",
         objective=_objective(problem, refined, shown),
-        totals=totals(answer, shown),
+        totals=totals(answer, shown).model_copy(update={"nodes": standing.nodes}),
         pools=tuple(
             pool_document(answer, refined, pool, asked, runs)
             for pool, asked, runs in zip(
@@ -121,11 +123,14 @@ def plan_document(
         },
         demand_scenarios=tried.scenarios,
         deferred=tried.deferred,
+        placement=standing.replicas,
+        topology=problem.topology,
         supply=supply_lines(problem, shown.fleet),
         bill=bill_lines(shown.fleet),
         decisions=(
             *decisions(answer.problem, refined, alone, left_out),
             *tried.decisions,
+            *standing.decisions,
             *what_the_cache_is_worth(problem, alone, tried.cold),
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),
         ),
@@ -163,6 +168,7 @@ def plan_document(
                 *of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
                 *traffic_notes(problem),
+                *standing.notes,
                 *beside_users(problem, shown.fleet),
             ),
         ),

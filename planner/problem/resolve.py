@@ -10,9 +10,11 @@ from planner.errors import InputError
 from planner.problem.arrivals import at_rate
 from planner.problem.curves import own_laws, why_unused
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
+from planner.problem.network import at_the_door
 from planner.problem.periods import Over, make_calendar
 from planner.problem.prefixes import TracePrefixes
 from planner.problem.prices import PriceError, price_of
+from planner.problem.topology import make_topology, within_topology
 from planner.units import LEAST_RPS, MOST_RPS
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from planner.scenario.slo import Slo
     from planner.scenario.traffic import Traffic
     from planner.scenario.uncertainty import Uncertainty
+    from planner.topology import Topology
 
 Mistakes = list[tuple["Where | str", str]]
 
@@ -57,6 +60,8 @@ class Demand:
     """Worth of a compliant request in goodput objectives."""
     priority: int = 0
     """Lower is served first by an engine with priority scheduling."""
+    network_s: float = 0.0
+    """Round trip to its users; taken off the deadlines in ``slo``, and part of every TTFT."""
 
     @property
     def rate_rps(self) -> float:
@@ -133,6 +138,8 @@ class Problem:
     """What the demands were multiplied by to plan for their scenarios; by asked workload."""
     wholes: tuple[Whole, ...] = ()
     """The workloads that demands are parts of; none where each demand is a whole one."""
+    topology: Topology | None = None
+    """Where nodes stand and what links them; None where any number of accelerators is near."""
 
     @property
     def asked(self) -> tuple[Whole, ...]:
@@ -166,7 +173,8 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     laws = own_laws(loaded, catalogue, mistakes)
     catalogue = catalogue.with_laws(tuple(row for rows in laws for row in rows))
     windows = {w.id: w.completion_window for w in scenario.workloads}
-    given = tuple(_demands(loaded, catalogue, mistakes))
+    topology = make_topology(loaded, catalogue, mistakes)
+    given = tuple(at_the_door(loaded, topology, _demands(loaded, catalogue, mistakes), mistakes))
     demands = tuple(d for d in given if windows[d.id] is None)
     deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
@@ -201,7 +209,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
         demands=demands,
-        supplies=supplies,
+        supplies=within_topology(supplies, topology),
         policies=scenario.policies,
         budget_usd_per_hour=scenario.limits.budget,
         objective=scenario.objective,
@@ -213,6 +221,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         deferred=deferred,
         outcomes=outcomes,
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
+        topology=topology,
     )
 
 

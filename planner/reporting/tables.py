@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
+from planner.reporting.placement import placement_table
 from planner.units import TIME
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def plan_table(plan: FleetPlan) -> tuple[RenderableType, ...]:
         return tuple(_no_fleet(plan))
     if plan.capacity_table is not None:
         return (*_answer(plan), *_money(plan), *_grounds(plan))
-    return (*_answer(plan), *_promises(plan), *_money(plan), *_grounds(plan))
+    placed = tuple(placement_table(plan))
+    return (*_answer(plan), *placed, *_promises(plan), *_money(plan), *_grounds(plan))
 
 
 def workload_table(results: Sequence[WorkloadResult]) -> Table:

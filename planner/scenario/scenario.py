@@ -10,6 +10,7 @@ from planner.errors import nearest
 from planner.scenario.aim import Objective, Solver, version_as_text
 from planner.scenario.policies import Policies
 from planner.scenario.supply import AcceleratorOffer, Limits
+from planner.scenario.topology import Topology
 from planner.scenario.traffic import Traffic
 from planner.scenario.uncertainty import Uncertainty
 from planner.scenario.workload import Workload
@@ -36,6 +37,9 @@ class Scenario(Spec):
 
     accelerators: tuple[AcceleratorOffer, ...] = Field(min_length=1)
     """What may be rented or is owned."""
+
+    topology: Topology | None = None
+    """Where nodes stand and what links them; without it any number of accelerators is near."""
 
     curves: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=32)
     """Files of `planner calibrate`: step times measured on your own machines. For the same
@@ -92,6 +96,7 @@ class Scenario(Spec):
     @model_validator(mode="after")
     def _goodput_is_bounded(self) -> Scenario:
         bounded = self.limits.budget is not None or all(a.stock for a in self.accelerators)
+        bounded = bounded or self.topology is not None
         if self.objective == "max_goodput" and not bounded:
             raise mistake(
                 "max_goodput needs a bound; add limits.budget, or a stock for every accelerator",
