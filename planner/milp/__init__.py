@@ -9,6 +9,7 @@ from planner.milp.instance import IDLE, Instance
 from planner.milp.objective import Objective
 from planner.milp.prices import Price, relaxation_prices, resolve_prices
 from planner.milp.relax import NoFleetError, Shortfall, shortfalls, single_shortfalls
+from planner.milp.terms import Term, Terms
 
 __all__ = [
     "IDLE",
@@ -20,6 +21,8 @@ __all__ = [
     "Price",
     "Shortfall",
     "Step",
+    "Term",
+    "Terms",
     "choose",
     "relaxation_prices",
     "resolve_prices",
