@@ -10,7 +10,7 @@ import numpy as np
 import pulp
 
 from planner.errors import InfeasibleError, InputError, LimitReachedError, SolverError, nearest
-from planner.milp import highs, narrow
+from planner.milp import highs, spread
 from planner.milp.check import check_bound, check_integers, check_rows
 from planner.milp.highs import Answer, Settings
 
@@ -64,7 +64,7 @@ def solve(
     """
     name = solver if isinstance(solver, str) else solver.name
     if isinstance(solver, str) and solver.lower() == "highs":
-        answer = narrow.run(model, program, settings, start)
+        answer = spread.run(model, program, settings, start)
     else:
         answer = _ask_pulp(model, program, settings, solver)
     if answer.status == "infeasible":
