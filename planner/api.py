@@ -58,6 +58,7 @@ def plan(
     seed: int | None = None,
     created: str | None = None,
     progress: Callable[[str, float], None] | None = None,
+    current: FleetPlan | None = None,
 ) -> FleetPlan:
     """Find the fleet that keeps every promise at the best objective, and prove it.
 
@@ -68,6 +69,7 @@ def plan(
         seed: Seed of every random draw; the scenario's where left out.
         created: Date to write into the plan.
         progress: Told what is being done and which share of the whole is done.
+        current: What runs now; where there is a topology, its replicas move as little as may be.
 
     Returns:
         The plan; its ``status`` says whether there is a fleet, and how good the proof is.
@@ -75,7 +77,7 @@ def plan(
     from planner.planning import plan_question
 
     changed = scenario.changed(solver_settings(time_limit_s, gap, seed))
-    return plan_question(changed, created=created, progress=progress)
+    return plan_question(changed, created=created, progress=progress, current=current)
 
 
 def simulate(

@@ -10,12 +10,14 @@ from planner.candidates.template import Build, Removed
 from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.context import largest_context
 from planner.curves.curve import Curve, find_curve
+from planner.curves.link import over_link
 from planner.curves.memory import GIB, Layout, Settings, generic_reserve, kv_room
 from planner.curves.step_law import law_fields
 from planner.kernels import Limits
 from planner.problem.prefixes import ConstantHits, TracePrefixes, can_find
 from planner.simulation.cached_pool import PrefixCache
 from planner.simulation.lengths import draw_lengths, longest_request
+from planner.topology import islands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,13 +90,31 @@ def _hardware(
     if supply.largest_unit is not None and supply.largest_unit < tp_degree:
         why = f"needs {tp_degree} accelerators in one node; the largest has {supply.largest_unit}"
         return Removed(name, why, {"devices": supply.largest_unit})
+    beyond = _beyond_nodes(problem, name, accelerator.id, tp_degree)
+    if beyond is not None:
+        return beyond
     curve = find_curve(
         catalogue, llm.id, precision, accelerator.id, problem.policies.engine, tp_degree
     )
     if isinstance(curve, Curve):
+        if problem.topology is not None:
+            curve = over_link(curve, problem.topology.shape_of(accelerator.id))
         return _extrapolated(problem, demands, name, curve) or curve
     missing = _does_not_fit(problem, llm, what)
     return missing or Removed(name, f"no curve: {curve.reason}", {})
+
+
+def _beyond_nodes(problem: Problem, name: str, accelerator: str, tp_degree: int) -> Removed | None:
+    """Refuse a degree for which no scale-up domain of the topology has devices."""
+    topology = problem.topology
+    if topology is None or topology.tp_may_cross:
+        return None
+    mine = [d for d in topology.domains if d.shape.accelerator == accelerator]
+    most = max((free for d in mine for free, _ in islands(d)), default=0)
+    if tp_degree <= most:
+        return None
+    why = f"needs {tp_degree} devices of one scale-up domain; the topology's have {most} free"
+    return Removed(name, why, {"free_devices": float(most)})
 
 
 def _extrapolated(

@@ -3,6 +3,7 @@
 from planner.catalogue.accelerator import Accelerator
 from planner.catalogue.llm import Llm
 from planner.catalogue.load import Catalogue
+from planner.catalogue.node_kind import NodeKind
 from planner.catalogue.tables import (
     LengthCell,
     LengthHistogram,
@@ -18,6 +19,7 @@ __all__ = [
     "LengthHistogram",
     "Llm",
     "Node",
+    "NodeKind",
     "PricePoint",
     "StepLawRow",
     "StepLawSource",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from planner.catalogue.accelerator import Accelerator
 from planner.catalogue.llm import Llm
+from planner.catalogue.node_kind import NodeKind
 from planner.catalogue.tables import (
     LengthCell,
     LengthHistogram,
@@ -49,6 +50,7 @@ class Catalogue:
         self._own_laws = own_laws
         self._law_source: StepLawSource | None = None
         self._prices: tuple[PricePoint, ...] | None = None
+        self._node_kinds: tuple[NodeKind, ...] | None = None
         self._aliases: dict[Kind, dict[str, tuple[str, ...]]] | None = None
 
     def accelerator_ids(self) -> tuple[str, ...]:
@@ -66,6 +68,13 @@ class Catalogue:
             return rows
         one = self._one("accelerator", accelerator)
         return tuple(row for row in rows if row.accelerator == one)
+
+    def node_kinds(self) -> tuple[NodeKind, ...]:
+        """Return the usual shapes of nodes, by their ids."""
+        if self._node_kinds is None:
+            files = sorted((self._folder / "node-kinds").glob("*.yaml"))
+            self._node_kinds = tuple(read_spec(path, NodeKind) for path in files)
+        return self._node_kinds
 
     def length_ids(self) -> tuple[str, ...]:
         """Return the names of all length histograms, sorted."""

@@ -15,6 +15,7 @@ from planner.cli.capacity import capacity
 from planner.cli.catalogue import app as catalogue
 from planner.cli.check import check
 from planner.cli.compare import compare
+from planner.cli.diagnose import diagnose
 from planner.cli.explain import explain
 from planner.cli.measurements import inspect
 from planner.cli.new import new
@@ -74,6 +75,7 @@ VERBS = (
     compare,
     simulate,
     capacity,
+    diagnose,
     workload,
     inspect,
     calibrate,

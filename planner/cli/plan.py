@@ -37,6 +37,14 @@ def plan(
         str | None,
         typer.Option("--created", metavar="TEXT", help="Date to write into the plan."),
     ] = None,
+    current: Annotated[
+        Path | None,
+        typer.Option(
+            "--current",
+            metavar="PLAN",
+            help="A plan.json of what runs now: its replicas stay on their devices if they can.",
+        ),
+    ] = None,
     no_extrapolation: Annotated[
         bool,
         typer.Option("--no-extrapolation", help="Refuse curves outside their measured range."),
@@ -66,10 +74,13 @@ def plan(
     loaded = _load(file, capacity_table, changes)
     if output is not None:
         require_writable(output)
+    from planner.fleet import read_plan
+
+    running = read_plan(current) if current is not None else None
     from planner.planning import plan_question  # heavy: after all that can be refused at once
 
     with progress() as report:
-        answer = plan_question(loaded, created=created, progress=report)
+        answer = plan_question(loaded, created=created, progress=report, current=running)
     try:
         if output is not None:
             write_whole(output, dump_json(answer))

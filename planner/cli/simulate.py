@@ -9,9 +9,13 @@ import typer
 
 from planner.cli.options import Json, Seed
 from planner.cli.output import emit_json, emit_tables, note, progress
+from planner.cli.simulate_trace import TraceWish
 from planner.errors import InputError
 
 BROKEN: Final = 5
+MOST_TRACED: Final = 20_000
+SIMULATED: Final = 4_000
+"""Requests of a pool among which those that are traced are looked for, at least."""
 
 
 def simulate(
@@ -25,18 +29,60 @@ def simulate(
     check: Annotated[
         bool, typer.Option("--check", help="Compare with what the engine case expects.")
     ] = False,
+    trace_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace-out", metavar="FILE", help="Write requests as trace events, for Perfetto."
+        ),
+    ] = None,
+    otlp_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--otlp-out", metavar="FILE", help="Write requests as OpenTelemetry spans in JSON."
+        ),
+    ] = None,
+    only_missed: Annotated[
+        bool, typer.Option("--only-missed", help="Write only requests that missed a deadline.")
+    ] = False,
+    max_requests: Annotated[
+        int,
+        typer.Option(
+            "--max-requests", min=1, max=MOST_TRACED, help="Write so many of each pool at most."
+        ),
+    ] = 200,
 ) -> int:
     """Simulate a plan; exit code 5 if a promise is broken."""
+    wish = TraceWish(trace_out, otlp_out, only_missed, max_requests)
+    wish.check()
     if (file is None) == (engine_case is None):
         what = "both are given" if file is not None else "neither is given"
         raise InputError(f"give either a PLAN or --engine-case FILE; {what}")
     if engine_case is not None:
         from planner.cli.simulate_case import run_engine_case
 
-        return run_engine_case(engine_case, as_json, check)
+        code = run_engine_case(engine_case, as_json, check)
+        if wish.wanted:
+            from planner.attribution.traced_case import trace_case
+            from planner.simulation.engine_case import read_case
+
+            wish.write([trace_case(read_case(engine_case), str(engine_case))])
+        return code
     if check:
         raise InputError("--check belongs to --engine-case; remove it or name a case")
-    return _simulate_plan(file, seed, as_json=as_json) if file is not None else 0
+    if file is None:
+        return 0
+    code = _simulate_plan(file, seed, as_json=as_json)
+    if wish.wanted:
+        _trace_plan(file, seed, wish)
+    return code
+
+
+def _trace_plan(file: Path, seed: int | None, wish: TraceWish) -> None:
+    from planner.fleet import read_plan
+    from planner.planning.tracing import trace_plan
+
+    asked = max(SIMULATED, 4 * wish.most)
+    wish.write(trace_plan(read_plan(file), seed=seed, requests=asked, folder=Path()))
 
 
 def _simulate_plan(file: Path, seed: int | None, *, as_json: bool) -> int:

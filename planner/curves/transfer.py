@@ -176,7 +176,7 @@ class StepLawLibrary:
             InputError: The catalogue knows too little of the model or the accelerator.
         """
         w, d = wanted, wanted.degrees
-        key = (w.llm.id, w.precision, w.accelerator.id, w.engine, d)
+        key = (w.llm.id, w.precision, w.accelerator.id, _link(w.accelerator), w.engine, d)
         if key not in self._known:
             self._known[key] = self._moved(wanted)
         return self._known[key]
@@ -209,7 +209,7 @@ class StepLawLibrary:
         order = np.argsort(far, kind="stable")
         nearest = int(order[0])
         distance = float(far[nearest])
-        exact = distance < MATCHED
+        exact = distance < MATCHED and self._is_linked(nearest, wanted)
         chosen = order[: 1 if exact else self._nearness.neighbours]
         weights = np.exp(-(far[chosen] - distance) / self._nearness.scale)
         weights /= weights.sum()
@@ -234,7 +234,14 @@ class StepLawLibrary:
             and row.accelerators == d.accelerators
             and row.dp_degree == d.dp_degree
             and (row.ep_degree > 1) == (d.ep_degree > 1)
+            and self._is_linked(index, w)
         )
+
+    def _is_linked(self, index: int, w: Configuration) -> bool:
+        """Whether a law's devices reached each other as fast as those that are wanted."""
+        usual = self._configurations[index].accelerator
+        other = usual.id == w.accelerator.id and _link(usual) != _link(w.accelerator)
+        return w.degrees.accelerators == 1 or not other
 
 
 def mixed_law(one: StepLaw, other: StepLaw, share: float) -> StepLaw:
@@ -245,6 +252,11 @@ def mixed_law(one: StepLaw, other: StepLaw, share: float) -> StepLaw:
 def _base(llm: Llm) -> str:
     """The id under which the library knows a model; DeepSeek's V3 line has one geometry."""
     return "deepseek-r1" if llm.family_id in ("deepseek-v3", "deepseek-v3.1") else llm.family_id
+
+
+def _link(accelerator: Accelerator) -> float | None:
+    """Rate at which devices reach each other."""
+    return accelerator.scaleup_bandwidth or accelerator.pcie_bandwidth
 
 
 def _generation(accelerator: str) -> str:

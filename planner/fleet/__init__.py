@@ -14,6 +14,7 @@ from planner.fleet.evidence import (
     WithoutPrefixCache,
 )
 from planner.fleet.figures import Interval, Quantiles, Status, Verdict
+from planner.fleet.placement import PlacedReplica
 from planner.fleet.plan import EffectiveScenario, FleetPlan, ObjectiveValue, Totals, read_plan
 from planner.fleet.pools import CurveNote, Pool, PoolPlace, PrefixHits, RoutingShare
 from planner.fleet.reasons import (
@@ -56,6 +57,7 @@ __all__ = [
     "OneLess",
     "PeriodResult",
     "PeriodWorkload",
+    "PlacedReplica",
     "Pool",
     "PoolPlace",
     "PrefixHits",

@@ -11,12 +11,14 @@ from planner.errors import InputError
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import Evidence
 from planner.fleet.figures import Status
+from planner.fleet.placement import PlacedReplica
 from planner.fleet.pools import Pool
 from planner.fleet.reasons import Decision, Infeasibility, LimitUse, Rejected, SplitByLength
 from planner.fleet.results import DeferredResult, PeriodResult, ScenarioResult, WorkloadResult
 from planner.fleet.tables import TableFleet
 from planner.source import read_text, whole
 from planner.spec import Spec
+from planner.topology import Topology
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +87,10 @@ class FleetPlan(Spec):
     """The fleet in every scenario of the demand."""
     deferred: tuple[DeferredResult, ...] = ()
     """Work that waits for periods in which units are free; of all totals only in the bill."""
-    placement: tuple[dict[str, Any], ...] = ()
+    placement: tuple[PlacedReplica, ...] = ()
+    """Which devices run every replica, where the scenario has a topology."""
+    topology: Topology | None = None
+    """The nodes, by their places, and the links between them."""
     supply: tuple[SupplyLine, ...]
     bill: tuple[BillLine, ...]
     decisions: tuple[Decision, ...]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from planner.fleet.figures import Interval, Quantiles, Verdict
 from planner.fleet.pools import PrefixHits, RoutingShare
 from planner.spec import Spec
@@ -63,6 +65,10 @@ class WorkloadResult(Spec):
     attainment_over_time: Interval | None = None
     """Of all requests of all periods, or of the period in which it is least."""
     ttft_s: Quantiles
+    """With the round trip to the users (``network_s``)."""
+    network_s: float = 0.0
+    """Round trip between users and the farthest region with nodes: the fleet must meet the
+    deadlines of TTFT and end to end less this time."""
     tpot_s: Quantiles
     max_itl_s: Quantiles | None = None
     """Longest time between two tokens of a request; where that has a deadline."""
@@ -87,12 +93,14 @@ class PeriodWorkload(Spec):
 
 
 class PeriodResult(Spec):
-    """A span of like load, and the fixed fleet in it."""
+    """A span of like load, and the fleet in it."""
 
     id: str
     share: float
     """Of all time."""
     workloads: tuple[PeriodWorkload, ...]
+    units: dict[str, int] = Field(default_factory=dict)
+    """Replicas by pool, where the fleet adapts; empty where it is the same always."""
 
 
 class DeferredPeriod(Spec):

@@ -12,6 +12,7 @@ from planner.measurements.tools import (
     aiperf,
     closed_loop_means,
     dynamo,
+    engine_requests,
     guidellm,
     inference_perf,
     inference_perf_requests,
@@ -73,6 +74,7 @@ FORMATS: Final = (
     Format("dynamo profile", dynamo.claims, dynamo.read),
     Format("closed-loop means", closed_loop_means.claims, closed_loop_means.read),
     Format("load levels", ladders.claims, ladders.read),
+    Format("engine requests", engine_requests.claims, engine_requests.read),
     Format("requests", ladders.claims_requests, ladders.read_requests),
 )
 

@@ -144,7 +144,7 @@ def capacity_of(
     effort = effort or effort_for(problem)
     study = study_of(problem)
     tell("listing templates", 0.05)
-    fitting = _fitting(problem, study, catalogue, wanted)
+    fitting = wanted_templates(problem, study, catalogue, wanted)
     tpot_s = [d.slo.tpot for d in problem.demands]
     template = fitting[0]
     if len(fitting) > 1:
@@ -210,7 +210,7 @@ class _Measured:
     """Capacity at a hit rate of 0, where prefixes are kept."""
 
 
-def _fitting(
+def wanted_templates(
     problem: Problem, study: Study, catalogue: Catalogue, wanted: Wanted
 ) -> list[Template]:
     """Return the templates that are wanted, or say why there is none."""

@@ -18,8 +18,10 @@ from planner.fleet import (
     SplitPart,
 )
 from planner.planning.failures import failure_results, spare_decisions
+from planner.planning.hourly_document import objective_over, totals_over
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
 from planner.planning.periods import over_all_periods
+from planner.planning.placed import stand
 from planner.planning.plan_notes import (
     is_optimal,
     of_scenarios,
@@ -96,18 +98,23 @@ def plan_document(
     problem = answer.problem
     alone = tried.alone or shown
     kept_in = kept_share(tried.scenarios)
-    unproven = why_unproven(problem, refined, shown, kept_in)
+    standing = stand(problem, shown.fleet, answer.current)
+    unproven = standing.why_not or why_unproven(problem, refined, shown, kept_in)
     verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
-    sample = shown.judgement.sample
+    sample, by_hour = shown.judgement.sample, tried.adapted
     workloads = workload_results(problem, answer.study, answer.effort, shown.fleet, shown.judgement)
     return FleetPlan(
         planner_version=version(),
         seed=problem.seed,
         created=answer.created,
         scenario=effective_scenario(answer),
-        status="optimal" if is_optimal(refined, verified) else "feasible",
-        objective=_objective(problem, refined, shown),
-        totals=totals(answer, shown),
+        status="optimal" if is_optimal(refined, verified) and not standing.why_not else "feasible",
+        objective=_objective(problem, refined, shown)
+        if by_hour is None
+        else objective_over(problem, by_hour),
+        totals=(
+            totals(answer, shown) if by_hour is None else totals_over(answer, shown, by_hour)
+        ).model_copy(update={"nodes": standing.nodes} if problem.topology is not None else {}),
         pools=tuple(
             pool_document(answer, refined, pool, asked, runs)
             for pool, asked, runs in zip(
@@ -122,12 +129,16 @@ def plan_document(
         },
         demand_scenarios=tried.scenarios,
         deferred=tried.deferred,
-        supply=supply_lines(problem, shown.fleet),
-        bill=bill_lines(problem, shown.fleet),
+        placement=standing.replicas,
+        topology=problem.topology,
+        supply=supply_lines(problem, shown.fleet) if by_hour is None else by_hour.supply,
+        bill=bill_lines(problem, shown.fleet) if by_hour is None else by_hour.bill,
         decisions=(
             *decisions(answer.problem, refined, alone, left_out),
             *tried.decisions,
             *spare_decisions(problem, refined, shown, shown.failures),
+            *((by_hour.decision,) if by_hour is not None else ()),
+            *standing.decisions,
             *what_the_cache_is_worth(problem, alone, tried.cold),
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),
         ),
@@ -166,6 +177,7 @@ def plan_document(
                 *of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
                 *traffic_notes(problem),
+                *standing.notes,
                 *beside_users(problem, shown.fleet),
             ),
         ),

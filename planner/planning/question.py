@@ -18,6 +18,7 @@ def plan_question(
     *,
     created: str | None = None,
     progress: Callable[[str, float], None] | None = None,
+    current: FleetPlan | None = None,
 ) -> FleetPlan:
     """Plan a scenario of either form.
 
@@ -25,6 +26,7 @@ def plan_question(
         loaded: The scenario.
         created: Date or other text to write into the plan.
         progress: Told what is being done and about which share of the whole is done.
+        current: What runs now; where there is a topology, its replicas move as little as may be.
 
     Raises:
         InputError: The scenario names what does not exist or cannot be read.
@@ -32,7 +34,7 @@ def plan_question(
     if isinstance(loaded, LoadedScenario):
         from planner.planning.answer import plan_scenario  # heavy: simulation, candidates
 
-        return plan_scenario(loaded, created=created, progress=progress)
+        return plan_scenario(loaded, created=created, progress=progress, current=current)
     from planner.planning.tables import plan_tables
 
     return plan_tables(loaded, created=created, progress=progress)

@@ -54,13 +54,33 @@ def simulate_plan(
     Raises:
         InputError: The plan has no pools, or its scenario or a pool cannot be rebuilt here.
     """
+    tell = Teller(progress)
+    problem, fleet = fleet_in(plan, seed, folder)
+    effort = effort or effort_for(problem)
+    study = study_of(problem)
+    tell("simulating the fleet", 0.2)
+    judgement = judge_fleet(
+        study,
+        fleet.for_simulation(problem.policies.router),
+        effort=effort,
+        stream=REPLAYING,
+    )
+    judgement = judge_over_time(problem, study, fleet, effort, judgement, stream=JUDGING_AGAIN)
+    return workload_results(problem, study, effort, fleet, judgement)
+
+
+def fleet_in(plan: FleetPlan, seed: int | None, folder: Path) -> tuple[Problem, Fleet]:
+    """Build the question and the fleet of a plan again; arguments as :func:`simulate_plan`.
+
+    Raises:
+        InputError: The plan has no pools, or its scenario or a pool cannot be rebuilt here.
+    """
     if plan.capacity_table is not None:
         raise InputError(
             "the plan rests on a measured capacity table; there is no curve to simulate it by"
         )
     if not plan.pools:
         raise InputError("the plan has no pools; there is nothing to simulate")
-    tell = Teller(progress)
     source = parse_yaml(write_yaml(plan.scenario.document), "the plan's scenario")
     loaded = LoadedScenario(validate(source, Scenario), source, folder)
     catalogue = Catalogue()
@@ -71,18 +91,7 @@ def simulate_plan(
         problem = at_multiples(problem, tuple(plan.planned_multiples.get(n, 1.0) for n in names))
     for split in plan.splits:
         problem = _split(problem, split)
-    effort = effort or effort_for(problem)
-    study = study_of(problem)
-    fleet = _fleet_of(plan, problem, catalogue)
-    tell("simulating the fleet", 0.2)
-    judgement = judge_fleet(
-        study,
-        fleet.for_simulation(problem.policies.router),
-        effort=effort,
-        stream=REPLAYING,
-    )
-    judgement = judge_over_time(problem, study, fleet, effort, judgement, stream=JUDGING_AGAIN)
-    return workload_results(problem, study, effort, fleet, judgement)
+    return problem, _fleet_of(plan, problem, catalogue)
 
 
 def _split(problem: Problem, split: SplitByLength) -> Problem:

@@ -144,7 +144,10 @@ def sweep_arrivals(
         kept = [run.latencies for pool in sample.runs for run in pool if run.latencies is not None]
         ttft = np.concatenate([part.ttft_s for part in kept])
         who = np.concatenate([part.workload for part in kept])
-        late = tuple(_late(ttft, who, rates_rps, whole.parts) for whole in problem.asked)
+        late = tuple(
+            whole.demand.network_s + _late(ttft, who, rates_rps, whole.parts)
+            for whole in problem.asked
+        )
         found.append(Arrived(name, cv, sample, late, _accelerators(other, fleet, router, size)))
     return tuple(found)
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
+from planner.problem.adapting import adapts, cannot_adapt
 from planner.problem.arrivals import at_rate
 from planner.problem.curves import own_laws, why_unused
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
+from planner.problem.network import at_the_door
 from planner.problem.periods import Over, make_calendar
 from planner.problem.prefixes import TracePrefixes
 from planner.problem.prices import PriceError, price_of
 from planner.problem.sites import NO_SITES, Sites, sites_of
+from planner.problem.topology import make_topology, within_topology
 from planner.units import LEAST_RPS, MOST_RPS
 
 if TYPE_CHECKING:
@@ -30,8 +33,10 @@ if TYPE_CHECKING:
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
     from planner.scenario.slo import Slo
+    from planner.scenario.terms import SupplyTerms
     from planner.scenario.traffic import Traffic
     from planner.scenario.uncertainty import Uncertainty
+    from planner.topology import Topology
 
 Mistakes = list[tuple["Where | str", str]]
 
@@ -60,6 +65,8 @@ class Demand:
     """Lower is served first by an engine with priority scheduling."""
     regions: frozenset[str] | None = None
     """Regions in which it may be served; None: any."""
+    network_s: float = 0.0
+    """Round trip to its users; taken off the deadlines in ``slo``, and part of every TTFT."""
 
     @property
     def rate_rps(self) -> float:
@@ -110,6 +117,8 @@ class Supply:
     term: str
     largest_unit: int | None = None
     """Accelerators that one replica can have, where they stand in nodes."""
+    terms: SupplyTerms | None = None
+    """Others on which it can be held, where the fleet adapts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +134,10 @@ class Problem:
     gap: float
     time_limit_s: float
     calendar: Calendar | None = None
+    adapts: bool = False
+    """Whether every period has a fleet of its own."""
+    peak_factor: float = 1.0
+    """How much higher than its mean the load of a window may be for minutes."""
     """Load over time, where there is any; the demands are those that are planned for."""
     laws: tuple[StepLawRow, ...] = ()
     """Step laws of the user's own, which take the place of the catalogue's."""
@@ -140,6 +153,8 @@ class Problem:
     """Whole nodes and the limits on places, where supply is whole nodes."""
     wholes: tuple[Whole, ...] = ()
     """The workloads that demands are parts of; none where each demand is a whole one."""
+    topology: Topology | None = None
+    """Where nodes stand and what links them; None where any number of accelerators is near."""
 
     @property
     def asked(self) -> tuple[Whole, ...]:
@@ -173,7 +188,8 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     laws = own_laws(loaded, catalogue, mistakes)
     catalogue = catalogue.with_laws(tuple(row for rows in laws for row in rows))
     windows = {w.id: w.completion_window for w in scenario.workloads}
-    given = tuple(_demands(loaded, catalogue, mistakes))
+    topology = make_topology(loaded, catalogue, mistakes)
+    given = tuple(at_the_door(loaded, topology, _demands(loaded, catalogue, mistakes), mistakes))
     demands = tuple(d for d in given if windows[d.id] is None)
     deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
     sites = sites_of(loaded, catalogue, mistakes)
@@ -205,11 +221,12 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     outcomes = _outcomes(scenario.uncertainty, demands)
     if not mistakes:
         mistakes += _unplannable(loaded, outcomes, demands)
+    mistakes += cannot_adapt(loaded)
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
         demands=demands,
-        supplies=supplies,
+        supplies=within_topology(supplies, topology),
         policies=scenario.policies,
         budget_usd_per_hour=scenario.limits.budget,
         objective=scenario.objective,
@@ -217,11 +234,14 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
         calendar=calendar,
+        adapts=adapts(scenario),
+        peak_factor=scenario.traffic.peak_factor if scenario.traffic else 1.0,
         laws=tuple(row for rows in laws for row in rows),
         deferred=deferred,
         outcomes=outcomes,
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
         sites=sites,
+        topology=topology,
     )
 
 
@@ -440,7 +460,7 @@ def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) 
             at = loaded.at("accelerators", i, "price_from")
             mistakes.append((at, f"accelerators.{i}.price_from: {error}"))
             continue
-        yield Supply(accelerator, offer.stock, price, source, term)
+        yield Supply(accelerator, offer.stock, price, source, term, terms=offer.terms)
 
 
 def _supplies_in(sites: Sites) -> Iterator[Supply]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
+from planner.reporting.placement import placement_table
 from planner.units import TIME
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def plan_table(plan: FleetPlan) -> tuple[RenderableType, ...]:
         return tuple(_no_fleet(plan))
     if plan.capacity_table is not None:
         return (*_answer(plan), *_money(plan), *_grounds(plan))
-    return (*_answer(plan), *_promises(plan), *_money(plan), *_grounds(plan))
+    placed = tuple(placement_table(plan))
+    return (*_answer(plan), *placed, *_promises(plan), *_money(plan), *_grounds(plan))
 
 
 def workload_table(results: Sequence[WorkloadResult]) -> Table:
@@ -322,6 +324,7 @@ def _over_time(plan: FleetPlan) -> Iterator[RenderableType]:
     if not plan.periods:
         return
     names = [result.id for result in plan.workloads]
+    adapts = any(period.units for period in plan.periods)
     rows = []
     for period in plan.periods:
         found = {w.id: w for w in period.workloads}
@@ -329,9 +332,11 @@ def _over_time(plan: FleetPlan) -> Iterator[RenderableType]:
             f"{rate(w.offered_rps)}: {interval(w.attainment)} {w.verdict}" if w else "no load"
             for w in (found.get(name) for name in names)
         ]
-        rows.append((period.id, share(period.share), *cells))
-    yield heading("This fleet over time")
-    yield grid(("period", ">of the time", *names), rows)
+        units = ", ".join(f"{n} × {pool}" for pool, n in period.units.items())
+        fleet = (units or "none",) if adapts else ()
+        rows.append((period.id, share(period.share), *fleet, *cells))
+    yield heading("The fleet by the hour" if adapts else "This fleet over time")
+    yield grid(("period", ">of the time", *(("replicas",) if adapts else ()), *names), rows)
 
 
 def stands_in_the_way(x: Infeasibility) -> str:

@@ -38,6 +38,7 @@ def check_supply(scenario: Scenario) -> None:
     if not nodes:
         _no_places_are_named(scenario)
         return
+    _nothing_else_is_about_places(scenario)
     _names_are_one_place_each(nodes)
     _failures_have_places(scenario)
     _limits_name_places(scenario)
@@ -45,6 +46,15 @@ def check_supply(scenario: Scenario) -> None:
         if workload.completion_window is not None:
             what = "work that may wait is planned with accelerators only; leave it out"
             raise mistake(what, "workloads", i, "completion_window")
+
+
+def _nothing_else_is_about_places(scenario: Scenario) -> None:
+    if scenario.topology is not None:
+        what = "is planned with accelerators only: nodes say where they stand; leave it out"
+        raise mistake(what, "topology")
+    if scenario.traffic is not None and scenario.traffic.adapt != "never":
+        what = "a fleet of whole nodes stays as it is; leave it out, or give accelerators"
+        raise mistake(what, "traffic", "adapt")
 
 
 def _no_places_are_named(scenario: Scenario) -> None:

@@ -13,6 +13,7 @@ from planner.scenario.nodes import NodeOffer
 from planner.scenario.places import check_supply
 from planner.scenario.policies import Policies
 from planner.scenario.supply import AcceleratorOffer
+from planner.scenario.topology import Topology
 from planner.scenario.traffic import Traffic
 from planner.scenario.uncertainty import Uncertainty
 from planner.scenario.workload import Workload
@@ -42,6 +43,9 @@ class Scenario(Spec):
 
     nodes: tuple[NodeOffer, ...] = Field(default=(), max_length=1000)
     """What may be bought in whole nodes, and where they stand; in place of ``accelerators``."""
+
+    topology: Topology | None = None
+    """Where nodes stand and what links them; without it any number of accelerators is near."""
 
     curves: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=32)
     """Files of `planner calibrate`: step times measured on your own machines. For the same
@@ -104,6 +108,7 @@ class Scenario(Spec):
     def _goodput_is_bounded(self) -> Scenario:
         stocks = [a.stock for a in self.accelerators] + [node.stock for node in self.nodes]
         bounded = self.limits.budget is not None or None not in stocks
+        bounded = bounded or self.topology is not None
         if self.objective == "max_goodput" and not bounded:
             what = "whole node" if self.nodes else "accelerator"
             raise mistake(

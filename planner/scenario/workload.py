@@ -37,6 +37,9 @@ class Workload(Spec):
     """What prompts begin with, where a cache could find it; without it every prompt is computed
     whole."""
 
+    origin: Slug | None = None
+    """Where its users are: one of ``topology.users``; next to the fleet where left out."""
+
     slo: Slo
     """Its deadlines, and the share of requests that must meet them all."""
 

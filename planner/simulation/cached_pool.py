@@ -86,6 +86,34 @@ def serve_with_cache(
         replicas: How many, and how requests come to them.
         stages: Keep accounts of where the time of each request goes; several times slower.
     """
+    asked, setup = engine_question(law, limits, cache, traffic, replicas)
+    records = simulate_fleet(asked, setup, stages=stages, max_steps=NO_LIMIT)
+    count = replicas.number
+    done = records.finish >= 0
+    stays = [done & (records.replica == index) for index in range(count)]
+    return Served(
+        records.first_scheduled,
+        records.first_token,
+        records.finish,
+        records.cached_tokens,
+        records.max_token_gap,
+        sum(time_with_someone(traffic.arrival_ps[own], records.finish[own]) for own in stays),
+        records.stages,
+        records.gaps,
+    )
+
+
+def engine_question(
+    law: Law,
+    limits: Limits,
+    cache: PrefixCache | None,
+    traffic: Traffic,
+    replicas: Replicas,
+) -> tuple[EngineTraffic, Colocated]:
+    """Return the requests and the replicas as the engine that knows blocks wants them.
+
+    Arguments as :func:`serve_with_cache`.
+    """
     count, router, priority = replicas
     memory = limits.kv_blocks * limits.block_size
     kept_free = limits.watermark_blocks * limits.block_size
@@ -102,7 +130,7 @@ def serve_with_cache(
         policy="fcfs" if priority is None else "priority",
     )
     slack = None if cache is None or prefix is None else cache.affinity_slack
-    records = simulate_fleet(
+    return (
         EngineTraffic(
             traffic.arrival_ps,
             np.ascontiguousarray(traffic.prompt),
@@ -121,20 +149,6 @@ def serve_with_cache(
             if slack is None
             else RouterOptions("prefix_affinity", slack=min(slack, limits.max_num_seqs - 1)),
         ),
-        stages=stages,
-        max_steps=NO_LIMIT,
-    )
-    done = records.finish >= 0
-    stays = [done & (records.replica == index) for index in range(count)]
-    return Served(
-        records.first_scheduled,
-        records.first_token,
-        records.finish,
-        records.cached_tokens,
-        records.max_token_gap,
-        sum(time_with_someone(traffic.arrival_ps[own], records.finish[own]) for own in stays),
-        records.stages,
-        records.gaps,
     )
 
 

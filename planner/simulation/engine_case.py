@@ -139,10 +139,10 @@ def run_case(case: Case, name: str | None = None) -> Result:
     Raises:
         InputError: The case takes more than :data:`MAX_STEPS` steps, or passes the end of time.
     """
-    order = sorted(range(len(case.requests)), key=lambda i: _arrival_order(case, i))
+    traffic, order = case_traffic(case)
     try:
         records = simulate_fleet(
-            _traffic(case, order),
+            traffic,
             case.setup(),
             token_times=case.emit_token_times,
             keep_steps=case.emit_steps,
@@ -166,6 +166,12 @@ def run_case(case: Case, name: str | None = None) -> Result:
             for (name, engine), steps in zip(case.engines().items(), records.steps, strict=True)
         }
     return result
+
+
+def case_traffic(case: Case) -> tuple[Traffic, list[int]]:
+    """Return the requests as the engine wants them, and where in the file each one stands."""
+    order = sorted(range(len(case.requests)), key=lambda i: _arrival_order(case, i))
+    return _traffic(case, order), order
 
 
 def _arrival_order(case: Case, i: int) -> tuple[int, int, int]:

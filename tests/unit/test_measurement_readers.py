@@ -44,6 +44,7 @@ SNIFFED = {
     "closed-loop-means.csv": "closed-loop means",
     "levels.csv": "load levels",
     "requests.csv": "requests",
+    "engine-requests.csv": "engine requests",
 }
 
 
@@ -601,6 +602,18 @@ def test_histogram_bounds_hold_the_truth():
     for q in (0.1, 0.5, 0.99):
         low, high = h.quantile_bounds(q)
         assert low <= np.quantile(values, q, method="inverted_cdf") <= high
+
+
+def test_engine_requests_have_the_times_of_the_engine():
+    """By hand: 1 s for ten gaps; a one-token output has a TPOT of 0; one brought no token."""
+    first, second = read("engine-requests.csv")
+    assert (first.sent, first.completed, first.failed, second.sent) == (3, 2, 1, 1)
+    assert (first.model, first.engine_version, first.accelerator) == ("llama", "0.19.0", "H100")
+    records = first.records
+    assert records.tpot_s[:2] == pytest.approx([0.1, 0.0])
+    assert records.queue_s[:2] == pytest.approx([0.1, 0.0])
+    assert records.prefill_s[:2] == pytest.approx([0.2, 0.3])
+    assert np.isnan(records.ttft_s[2])
 
 
 def test_the_page_names_every_format_and_every_finding():

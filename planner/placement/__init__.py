@@ -1,0 +1,15 @@
+"""Which devices of which node run every replica."""
+
+from planner.placement.check import broken_promises
+from planner.placement.place import place
+from planner.placement.wanted import NotPlaced, Placed, Placement, Short, Wanted
+
+__all__ = [
+    "NotPlaced",
+    "Placed",
+    "Placement",
+    "Short",
+    "Wanted",
+    "broken_promises",
+    "place",
+]

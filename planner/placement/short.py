@@ -1,0 +1,95 @@
+"""Which capacity is too small, as rows that every placement keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.placement.wanted import Short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from planner.placement.islands import Island
+    from planner.placement.program import Item
+    from planner.topology import Topology
+
+
+def shorts_of(
+    topology: Topology, items: tuple[Item, ...], islands: Sequence[Island]
+) -> tuple[Short, ...]:
+    """Return the counting rows that are broken, the plainest first.
+
+    For any accelerator, set of domains and size s: of items of s devices or more an island with f
+    free ones holds at most floor(f / s); and all items together need no more devices than are free.
+    Domain by domain for what must be there, and over all domains.
+    """
+    found: list[Short] = []
+    for accelerator in dict.fromkeys(i.accelerator for i in items):
+        mine = [i for i in items if i.accelerator == accelerator and i.count]
+        domains = tuple(d.id for d in topology.domains if d.shape.accelerator == accelerator)
+        scopes = [(domains, mine)]
+        if len(domains) > 1:
+            scopes += [((d,), [i for i in mine if i.domain == d]) for d in domains]
+        for scope, here in scopes:
+            free = [len(i.slots) for i in islands if i.domain.id in scope]
+            found += _rows(accelerator, scope, here, free, may_cross=topology.tp_may_cross)
+    return tuple(found)
+
+
+def _rows(
+    accelerator: str,
+    domains: tuple[str, ...],
+    items: Sequence[Item],
+    free: Sequence[int],
+    *,
+    may_cross: bool,
+) -> Iterator[Short]:
+    where = domains[0] if len(domains) == 1 else f"{len(domains)} domains"
+    needs = sum(i.size * i.count for i in items)
+    if needs > sum(free):
+        weights = tuple((w.pool, w.devices) for i in items for w, _ in i.members)
+        reason = f"{needs} devices of {accelerator} are wanted in {where}, and {sum(free)} are free"
+        yield Short(accelerator, domains, weights, sum(free), needs, reason)
+        return
+    for size in sorted({i.size for i in items}, reverse=True):
+        large = [i for i in items if i.size >= size]
+        if may_cross and size > max(free, default=0):
+            continue
+        has, wants = sum(f // size for f in free), sum(i.count for i in large)
+        if wants > has:
+            at_least = f"{size} devices" if len({i.size for i in large}) == 1 else f"{size} or more"
+            reason = (
+                f"{wants} replicas of {at_least} are wanted in {where}, and its scale-up domains"
+                f" of {accelerator} have room for {has}"
+            )
+            weights = tuple((w.pool, 1) for i in large for w, _ in i.members[:1])
+            yield Short(accelerator, domains, weights, has, wants, reason)
+            return
+
+
+def packing_short(
+    topology: Topology, items: tuple[Item, ...], left: Sequence[tuple[Item, int]]
+) -> tuple[Short, ...]:
+    """Return the row of what was proven: no more devices of these items can be in use together.
+
+    The most devices that can be used by at most these counts is no row for other counts, so it is
+    given only as what is short: weights are devices, and ``has`` is what could be placed.
+    """
+    short = {i.accelerator for i, n in left if n}
+    found = []
+    for accelerator in sorted(short):
+        mine = [(i, n) for i, n in left if i.accelerator == accelerator]
+        needs = sum(i.size * i.count for i, _ in mine)
+        has = needs - sum(i.size * n for i, n in mine)
+        told = ", ".join(f"{n} of {i.count} x {i.name} ({i.size} devices)" for i, n in mine if n)
+        found.append(
+            Short(
+                accelerator,
+                tuple(d.id for d in topology.domains if d.shape.accelerator == accelerator),
+                tuple((w.pool, w.devices) for i, _ in mine for w, _ in i.members),
+                has,
+                needs,
+                f"on {accelerator} there is no room for {told} beside the rest",
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,45 @@
+"""Nodes in their places: racks, zones and regions, and the links between them."""
+
+from planner.topology.document import (
+    LEVELS,
+    Domain,
+    Level,
+    Link,
+    Network,
+    NodeGroup,
+    NodeShape,
+    Topology,
+    UsersAt,
+)
+from planner.topology.tree import (
+    LinkClass,
+    bytes_per_s_out,
+    common_level,
+    domains_under,
+    islands,
+    link_between,
+    link_class,
+    place_at,
+    transfer_s,
+)
+
+__all__ = [
+    "LEVELS",
+    "Domain",
+    "Level",
+    "Link",
+    "LinkClass",
+    "Network",
+    "NodeGroup",
+    "NodeShape",
+    "Topology",
+    "UsersAt",
+    "bytes_per_s_out",
+    "common_level",
+    "domains_under",
+    "islands",
+    "link_between",
+    "link_class",
+    "place_at",
+    "transfer_s",
+]
