@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError, nearest
-from planner.fleet import Decision, Infeasibility, LimitUse, OneLess, Rejected
+from planner.fleet import Decision, Infeasibility, LimitUse, OneLess, Rejected, Relaxation
 from planner.spec import Spec
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class Why(Spec):
     one_less: tuple[OneLess, ...]
     rejected: tuple[Rejected, ...]
     infeasibility: tuple[Infeasibility, ...]
+    relaxations: tuple[Relaxation, ...] = ()
+    """What would make a fleet possible, where there is none."""
     proof_covers: str
 
 
@@ -63,6 +65,7 @@ def _why(
         one_less=tuple(x for x in plan.evidence.one_less if question is None or x.pool in chosen),
         rejected=rejected,
         infeasibility=plan.infeasibility if question is None else (),
+        relaxations=plan.relaxations if question is None else (),
         proof_covers=plan.evidence.proof_covers,
     )
 

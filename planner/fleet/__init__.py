@@ -14,6 +14,7 @@ from planner.fleet.reasons import (
     Infeasibility,
     LimitUse,
     Rejected,
+    Relaxation,
     SplitByLength,
     SplitPart,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "PrefixHits",
     "Quantiles",
     "Rejected",
+    "Relaxation",
     "RoutingShare",
     "ScenarioResult",
     "SplitByLength",

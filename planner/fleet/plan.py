@@ -12,7 +12,14 @@ from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import Evidence
 from planner.fleet.figures import Status
 from planner.fleet.pools import Pool
-from planner.fleet.reasons import Decision, Infeasibility, LimitUse, Rejected, SplitByLength
+from planner.fleet.reasons import (
+    Decision,
+    Infeasibility,
+    LimitUse,
+    Rejected,
+    Relaxation,
+    SplitByLength,
+)
 from planner.fleet.results import DeferredResult, PeriodResult, ScenarioResult, WorkloadResult
 from planner.fleet.tables import TableFleet
 from planner.source import read_text, whole
@@ -95,6 +102,8 @@ class FleetPlan(Spec):
     limits: tuple[LimitUse, ...]
     evidence: Evidence
     infeasibility: tuple[Infeasibility, ...] = ()
+    relaxations: tuple[Relaxation, ...] = ()
+    """Where there is no fleet: what would make one possible, each change alone."""
     capacity_table: TableFleet | None = None
     """The fleet where capacities were measured per request size; then there are no pools."""
 

@@ -67,3 +67,17 @@ class Infeasibility(Spec):
     """The physical reason or another, where there is one."""
     remedy: str
     """What would mend it, alone."""
+
+
+class Relaxation(Spec):
+    """The smallest change of one lever that makes a fleet possible; planned for, and simulated."""
+
+    lever: str
+    """Dotted path of the scenario's value; several, where none is enough alone."""
+    has: str
+    needs: str
+    settings: tuple[str, ...]
+    """What ``--set`` takes to have a plan."""
+    not_enough: tuple[tuple[str, ...], ...]
+    """Settings of the next smaller change, with which there is no plan; one for each value that
+    changes. Empty where something is allowed or not, and so has no size."""

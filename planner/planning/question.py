@@ -31,8 +31,12 @@ def plan_question(
     """
     if isinstance(loaded, LoadedScenario):
         from planner.planning.answer import plan_scenario  # heavy: simulation, candidates
+        from planner.planning.clock import Clock
+        from planner.planning.relaxing import with_relaxations
 
-        return plan_scenario(loaded, created=created, progress=progress)
+        clock = Clock(loaded.scenario.solver.time_limit)
+        answer = plan_scenario(loaded, created=created, progress=progress)
+        return with_relaxations(loaded, answer, clock=clock, progress=progress)
     from planner.planning.tables import plan_tables
 
     return plan_tables(loaded, created=created, progress=progress)

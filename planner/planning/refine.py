@@ -192,8 +192,11 @@ class Refinement:
 
     # -- the loop ---------------------------------------------------------------------------
 
-    def run(self) -> Refined:
+    def run(self, *, enough: bool = False) -> Refined:
         """Refine until the chosen fleet keeps its promises as its points said.
+
+        Args:
+            enough: The first fleet that keeps every promise will do.
 
         Raises:
             InfeasibleError: The program has no solution with the points measured.
@@ -214,6 +217,8 @@ class Refinement:
                     self._believe_less(fleet, last.judgement)
                     continue
                 best = before = self._better(best, last)
+                if enough:
+                    break
                 last = replace(last, one_less=self.judge_one_less(fleet))
                 best = last if before.fleet is fleet else best
                 if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice):
@@ -224,6 +229,9 @@ class Refinement:
             if choice is None or last is None:
                 raise
             unsettled = LIMIT_ENDED
+        except InfeasibleError:
+            if best is None:  # else there is a fleet, whatever finer measurements say of others
+                raise
         assert choice is not None  # the first round sets it or raises
         return Refined(best, last, choice, self.beliefs.believed(), unsettled)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from planner.reporting import relaxations
 from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
@@ -66,6 +67,9 @@ def _no_fleet(plan: FleetPlan) -> Iterator[RenderableType]:
         yield lines(stands_in_the_way(x) for x in plan.infeasibility)
         yield heading("What would mend it, each alone")
         yield lines(x.remedy for x in plan.infeasibility)
+    if plan.relaxations:
+        yield heading(relaxations.HEADING)
+        yield lines(map(relaxations.relaxation, plan.relaxations))
     yield from _why_not(plan)
     yield from _notes(plan)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.reporting import relaxations
 from planner.reporting.format import NONE, amount, count, significant, usd
 from planner.reporting.layout import grid, heading, lines, plain
 from planner.reporting.tables import decision, one_less, stands_in_the_way
@@ -26,6 +27,9 @@ def _sections(why: Why) -> Iterator[RenderableType]:
     if why.infeasibility:
         yield plain("No fleet keeps every promise.", style="bold")
         yield lines(f"{stands_in_the_way(x)}. {x.remedy}" for x in why.infeasibility)
+    if why.relaxations:
+        yield heading(relaxations.HEADING)
+        yield lines(map(relaxations.relaxation, why.relaxations))
     if why.chosen:
         yield plain(f"{why.question} is in the plan: {', '.join(why.chosen)}", style="bold")
     if why.decisions:
