@@ -4,6 +4,7 @@
 Numbers carry their unit in the name: s, rps (requests per second), USD per hour, W.
 """
 
+from planner.fleet.alternatives import Alternatives, PriceRange, RunnerUp
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import ArrivalPoint, DemandPoint, Evidence, OneLess, WithoutPrefixCache
 from planner.fleet.figures import Interval, Quantiles, Status, Verdict
@@ -31,6 +32,7 @@ from planner.fleet.results import (
 from planner.fleet.tables import TableBucket, TableFleet, TableShare, TableUnits
 
 __all__ = [
+    "Alternatives",
     "ArrivalPoint",
     "BillLine",
     "CurveNote",
@@ -51,10 +53,12 @@ __all__ = [
     "PeriodWorkload",
     "Pool",
     "PrefixHits",
+    "PriceRange",
     "Quantiles",
     "Rejected",
     "Relaxation",
     "RoutingShare",
+    "RunnerUp",
     "ScenarioResult",
     "SplitByLength",
     "SplitPart",

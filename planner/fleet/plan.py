@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from planner.errors import InputError
+from planner.fleet.alternatives import Alternatives
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import Evidence
 from planner.fleet.figures import Status
@@ -100,6 +101,8 @@ class FleetPlan(Spec):
     """Routing by prompt length; its promise stays that of the whole workload."""
     rejected: tuple[Rejected, ...]
     limits: tuple[LimitUse, ...]
+    alternatives: Alternatives | None = None
+    """Fleets next to this one, and the prices at which they take its place."""
     evidence: Evidence
     infeasibility: tuple[Infeasibility, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()

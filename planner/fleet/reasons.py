@@ -50,6 +50,10 @@ class LimitUse(Spec):
     used: float
     limit: float | None
     shadow_price_usd_per_hour: float | None
+    by_relaxation_usd_per_hour: float | None = None
+    """The same by the dual of the linear relaxation, in which fractions of units may be had."""
+    note: str = ""
+    """How the price was found, and where the relaxation misleads."""
 
 
 class Infeasibility(Spec):

@@ -8,7 +8,9 @@ from planner.milp.deferral import Deferral
 from planner.milp.instance import IDLE, Instance
 from planner.milp.objective import Objective
 from planner.milp.prices import Price, relaxation_prices, resolve_prices
+from planner.milp.ranges import price_range
 from planner.milp.relax import NoFleetError, Shortfall, shortfalls, single_shortfalls
+from planner.milp.rivals import reduced_costs, with_one
 
 __all__ = [
     "IDLE",
@@ -21,8 +23,11 @@ __all__ = [
     "Shortfall",
     "Step",
     "choose",
+    "price_range",
+    "reduced_costs",
     "relaxation_prices",
     "resolve_prices",
     "shortfalls",
     "single_shortfalls",
+    "with_one",
 ]

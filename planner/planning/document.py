@@ -17,7 +17,9 @@ from planner.fleet import (
     SplitByLength,
     SplitPart,
 )
+from planner.planning.alternatives import alternatives, with_numbers
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
+from planner.planning.limits import limit_uses
 from planner.planning.periods import over_all_periods
 from planner.planning.plan_notes import (
     is_optimal,
@@ -34,7 +36,6 @@ from planner.planning.prefixes import (
 from planner.planning.reasons import (
     decisions,
     if_arrivals_were_burstier,
-    limit_uses,
     rejections,
 )
 from planner.planning.results import interval, workload_results
@@ -130,7 +131,10 @@ def plan_document(
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),
         ),
         splits=_splits(problem),
-        rejected=rejections(problem, refined, alone.fleet, screened, left_out),
+        rejected=with_numbers(
+            rejections(problem, refined, alone.fleet, screened, left_out), problem, refined
+        ),
+        alternatives=alternatives(problem, refined),
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,
