@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -41,6 +43,14 @@ def plan(
         bool,
         typer.Option("--no-extrapolation", help="Refuse curves outside their measured range."),
     ] = False,
+    from_plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="PLAN",
+            help="Begin with this plan.json, and say what changes: the scenario's current_plan.",
+        ),
+    ] = None,
     capacity_table: Annotated[
         Path | None,
         typer.Option(
@@ -62,6 +72,7 @@ def plan(
         *(settings or []),
         *solver_settings(seconds("--time-limit", time_limit), share("--gap", gap), seed),
         *(["policies.extrapolation=false"] if no_extrapolation else []),
+        *_begin_with(file, from_plan),
     ]
     loaded = _load(file, capacity_table, changes)
     if output is not None:
@@ -76,6 +87,16 @@ def plan(
     finally:
         _show(answer, as_json=as_json)  # what was found is shown even if the disk is full
     return EXIT_CODES[answer.status]
+
+
+def _begin_with(file: Path | None, plan: Path | None) -> list[str]:
+    """Name a plan as seen from the folder of the scenario."""
+    if plan is None:
+        return []
+    if file is None:
+        raise InputError("--from: only a scenario can begin with a plan; give FILE")
+    seen = os.path.relpath(plan, file.parent)
+    return [f"current_plan={json.dumps(seen)}"]
 
 
 def _load(

@@ -4,7 +4,7 @@
 Numbers carry their unit in the name: s, rps (requests per second), USD per hour, W.
 """
 
-from planner.fleet.alternatives import Alternatives, PriceRange, RunnerUp
+from planner.fleet.alternatives import Alternatives, Change, PriceRange, RunnerUp
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import ArrivalPoint, DemandPoint, Evidence, OneLess, WithoutPrefixCache
 from planner.fleet.figures import Interval, Quantiles, Status, Verdict
@@ -35,6 +35,7 @@ __all__ = [
     "Alternatives",
     "ArrivalPoint",
     "BillLine",
+    "Change",
     "CurveNote",
     "Decision",
     "DeferredPeriod",

@@ -42,3 +42,11 @@ class Alternatives(Spec):
     runners_up: tuple[RunnerUp, ...] = ()
     price_ranges: tuple[PriceRange, ...] = ()
     covers: str = ""
+
+
+class Change(Spec):
+    """Units of a pool before and after, where a current plan was given."""
+
+    pool: str
+    before: int
+    after: int

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from planner.errors import InputError
-from planner.fleet.alternatives import Alternatives
+from planner.fleet.alternatives import Alternatives, Change
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import Evidence
 from planner.fleet.figures import Status
@@ -104,6 +104,8 @@ class FleetPlan(Spec):
     alternatives: Alternatives | None = None
     """Fleets next to this one, and the prices at which they take its place."""
     evidence: Evidence
+    changes: tuple[Change, ...] = ()
+    """What of the current plan changes, where one was given: pools that differ."""
     infeasibility: tuple[Infeasibility, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
     """Where there is no fleet: what would make one possible, each change alone."""

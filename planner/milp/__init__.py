@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.milp.choice import Choice, Step
 from planner.milp.choose import choose
 from planner.milp.deferral import Deferral
+from planner.milp.goals import Goal, Goals
 from planner.milp.instance import IDLE, Instance
 from planner.milp.objective import Objective
 from planner.milp.prices import Price, relaxation_prices, resolve_prices
@@ -16,6 +17,8 @@ __all__ = [
     "IDLE",
     "Choice",
     "Deferral",
+    "Goal",
+    "Goals",
     "Instance",
     "NoFleetError",
     "Objective",

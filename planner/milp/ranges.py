@@ -98,7 +98,7 @@ def _end(
     """Close in on one end of the range from a price outside it."""
     price, rival = outside, dict[str, int]()
     for _ in range(MOST_STEPS):
-        other = _at(data, choice, g, now, price, deadline)
+        other = _at(data, choice, g, now, price, deadline, gap)
         if other is None or not _beats(data, other, choice, g, now, price, gap):
             return price, rival
         meets = _meet(data, other, choice, g, now)
@@ -109,7 +109,13 @@ def _end(
 
 
 def _at(
-    data: Instance, choice: Choice, g: str, now: float, price: float, deadline: Deadline
+    data: Instance,
+    choice: Choice,
+    g: str,
+    now: float,
+    price: float,
+    deadline: Deadline,
+    gap: float,
 ) -> Choice | None:
     """Choose the best fleet at another price of ``g``."""
     usd = {
@@ -121,7 +127,7 @@ def _at(
     if left_s <= 0:
         raise LimitReachedError("the time limit passed before the range of a price was known")
     try:
-        return choose(priced, choice.name, time_limit_s=left_s, gap=1e-5)
+        return choose(priced, choice.name, time_limit_s=left_s, gap=gap / 4)
     except (InfeasibleError, SolverError):
         return None
 

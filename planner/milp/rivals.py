@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from planner.milp.choice import Choice
     from planner.milp.instance import Instance
 
-GAP: Final = 1e-5
 MOST_STEPS: Final = 6
 """Fleets that are met on the way to the price at which a unit enters; one or two are usual."""
 
@@ -71,7 +70,9 @@ class Forced:
     """Highest price of a unit at which a fleet with it is as good as the best; None if at none."""
 
 
-def with_one(data: Instance, choice: Choice, j: str, time_limit_s: float) -> Forced | None:
+def with_one(
+    data: Instance, choice: Choice, j: str, time_limit_s: float, gap: float = 1e-5
+) -> Forced | None:
     """Choose the best fleet that holds ``j``, and the price of its unit at which it would enter.
 
     Returns:
@@ -80,15 +81,17 @@ def with_one(data: Instance, choice: Choice, j: str, time_limit_s: float) -> For
     deadline = Deadline.after(time_limit_s)
     held = dataclasses.replace(data, min_units={**data.min_units, j: 1})
     try:
-        first = forced = choose(held, choice.name, time_limit_s=time_limit_s, gap=GAP)
+        first = forced = choose(held, choice.name, time_limit_s=time_limit_s, gap=gap)
         price = _meets_at(data, choice, forced, j)
         for _ in range(MOST_STEPS):
             at = max(price or 0.0, 0.0)
             usd = {**data.usd_per_hour, j: at}
             cheaper = dataclasses.replace(held, usd_per_hour=usd)
-            forced = choose(cheaper, choice.name, time_limit_s=deadline.left_s(), gap=GAP)
+            forced = choose(cheaper, choice.name, time_limit_s=deadline.left_s(), gap=gap)
             higher = _meets_at(data, choice, forced, j)
-            if higher is None or (price is not None and higher <= price + 1e-6 * abs(price)):
+            if higher is None or (
+                price is not None and higher <= price + max(gap, 1e-6) * abs(price)
+            ):
                 break
             price = higher
     except (InfeasibleError, InputError, LimitReachedError):

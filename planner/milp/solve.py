@@ -64,7 +64,7 @@ def solve(
     """
     name = solver if isinstance(solver, str) else solver.name
     if isinstance(solver, str) and solver.lower() == "highs":
-        answer = narrow.run(model, program, settings, start)
+        answer = narrow.run(model, program, settings, model.start if start is None else start)
     else:
         answer = _ask_pulp(model, program, settings, solver)
     if answer.status == "infeasible":

@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from planner.planning.refine import Refined
     from planner.problem.resolve import Problem
 
-RUNNERS_S: Final = 5.0
-RANGES_S: Final = 10.0
-RIVALS_S: Final = 5.0
-"""Time for each part; what is not reached by then is left out."""
+PART_S: Final = 30.0
+"""Time for each part, far beyond what it needs; what is not reached by then is left out."""
 SLACK: Final = 1e-4
-"""By which share a rival must be better than the plan to take its place."""
+"""Least gap: by which share a rival must be better than the plan to take its place."""
 
 
 def alternatives(problem: Problem, refined: Refined) -> Alternatives:
@@ -50,7 +48,7 @@ def alternatives(problem: Problem, refined: Refined) -> Alternatives:
 def _runners_up(
     problem: Problem, refined: Refined, used: Mapping[str, Frontier]
 ) -> Iterator[RunnerUp]:
-    deadline = Deadline.after(RUNNERS_S)
+    deadline = Deadline.after(PART_S)
     kinds = sorted({f.template.build.accelerator for f in used.values()})
     for kind in kinds:
         rest = {j: f for j, f in refined.frontiers.items() if f.template.build.accelerator != kind}
@@ -72,7 +70,10 @@ def _without(
         return nothing
     try:
         found = choose(
-            instance_of(problem, rest), choice.name, time_limit_s=deadline.left_s(), gap=SLACK
+            instance_of(problem, rest),
+            choice.name,
+            time_limit_s=deadline.left_s(),
+            gap=max(problem.gap / 4, SLACK),
         )
     except (InfeasibleError, LimitReachedError):
         return nothing
@@ -104,7 +105,7 @@ def _ranges(problem: Problem, refined: Refined) -> Iterator[PriceRange]:
     """Find the range of each accelerator's price, where the objective depends on prices."""
     if refined.choice.name == "max_goodput":
         return
-    deadline = Deadline.after(RANGES_S)
+    deadline = Deadline.after(PART_S)
     data = instance_of(problem, refined.frontiers)
     gap = max(SLACK, problem.gap)
     for supply in problem.supplies:
@@ -138,30 +139,34 @@ def with_numbers(
 def _rival_numbers(problem: Problem, refined: Refined) -> dict[str, dict[str, float]]:
     """Return, for each measured template that the program did not take, what it is short of.
 
+    The last two for the nearest template of each accelerator only: they take solves of their own.
     ``reduced_cost_usd_per_hour``: of a unit at the plan's prices of requests, stock and budget.
     ``loses_with_one``: by which share the best fleet with one is worse.
     ``unit_usd_per_hour_to_enter``: price of a unit at which that fleet is as good as the plan.
     """
     choice = refined.choice
     data = instance_of(problem, refined.frontiers)
-    deadline = Deadline.after(RIVALS_S)
+    deadline = Deadline.after(PART_S)
     try:
-        reduced = reduced_costs(data, choice, RIVALS_S / 2)
+        reduced = reduced_costs(data, choice, PART_S)
     except LimitReachedError:
         reduced = {}
     numbers: dict[str, dict[str, float]] = {}
-    nearest = sorted(data.J, key=lambda j: (reduced.get(j) or 0.0, j))
-    for j in nearest:
+    nearest: dict[str, str] = {}
+    for j in sorted(data.J, key=lambda j: (reduced.get(j) or 0.0, j)):
         if j in choice.units:
             continue
-        mine = numbers.setdefault(j, {})
+        numbers[j] = {}
         if (beyond := reduced.get(j)) is not None:
-            mine["reduced_cost_usd_per_hour"] = beyond
+            numbers[j]["reduced_cost_usd_per_hour"] = beyond
+        nearest.setdefault(data.accelerator_of[j], j)
+    for j in nearest.values():
         if deadline.left_s() <= 0:
-            continue
-        forced = with_one(data, choice, j, deadline.left_s())
+            break
+        forced = with_one(data, choice, j, deadline.left_s(), max(problem.gap / 4, SLACK))
         if forced is None:
             continue
+        mine = numbers[j]
         mine["usd_per_hour_with_one"] = forced.choice.cost_usd_per_hour
         mine["loses_with_one"] = _loss(choice, forced.choice)
         if forced.enters_at_usd_per_hour is not None:

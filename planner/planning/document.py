@@ -18,6 +18,7 @@ from planner.fleet import (
     SplitPart,
 )
 from planner.planning.alternatives import alternatives, with_numbers
+from planner.planning.goals import changes_of
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
 from planner.planning.limits import limit_uses
 from planner.planning.periods import over_all_periods
@@ -64,6 +65,8 @@ def effective_scenario(answer: Answer) -> EffectiveScenario:
         named = part.get(form, "")
         if (loaded.folder / named.partition("#")[0]).is_file():
             part[form] = str(loaded.folder / named)
+    if "current_plan" in document:
+        document["current_plan"] = str(loaded.folder / document["current_plan"])
     if "curves" in document:
         document["curves"] = [str(loaded.folder / name) for name in loaded.scenario.curves]
     return EffectiveScenario(document=document, origins=loaded.origins())
@@ -135,6 +138,7 @@ def plan_document(
             rejections(problem, refined, alone.fleet, screened, left_out), problem, refined
         ),
         alternatives=alternatives(problem, refined),
+        changes=changes_of(problem, shown.fleet),
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,

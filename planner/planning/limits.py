@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planner.planning.refine import Refined
     from planner.problem.resolve import Problem
 
-PRICING_S: Final = 5.0
+PRICING_S: Final = 30.0
 MISLEADS: Final = 0.1
 """By which share of the larger two prices differ when one of them misleads."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
 from planner.problem.arrivals import at_rate
+from planner.problem.current import current_units
 from planner.problem.curves import own_laws, why_unused
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
 from planner.problem.periods import Over, make_calendar
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from planner.problem.lengths import LengthLaw
     from planner.problem.periods import Calendar
     from planner.problem.prefixes import PrefixLaw
-    from planner.scenario.aim import Objective
+    from planner.scenario.aim import Goal, Objective
     from planner.scenario.lengths import Lengths
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
@@ -131,6 +132,10 @@ class Problem:
     """Share of their weight in which every promise must hold."""
     planned_multiples: tuple[float, ...] = ()
     """What the demands were multiplied by to plan for their scenarios; by asked workload."""
+    then: tuple[Goal, ...] = ("fewest_pools",)
+    """Which of fleets that are as good, in order."""
+    current: tuple[tuple[str, int], ...] = ()
+    """Units by template of the plan that runs now."""
     wholes: tuple[Whole, ...] = ()
     """The workloads that demands are parts of; none where each demand is a whole one."""
 
@@ -170,6 +175,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     demands = tuple(d for d in given if windows[d.id] is None)
     deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
+    current = current_units(loaded, mistakes)
     if not mistakes:
         _degrees(loaded, demands, mistakes)
         _lenders(loaded, demands, deferred, mistakes)
@@ -213,6 +219,8 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         deferred=deferred,
         outcomes=outcomes,
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
+        then=scenario.then,
+        current=current,
     )
 
 

@@ -42,7 +42,7 @@ def plan_table(plan: FleetPlan) -> tuple[RenderableType, ...]:
         return tuple(_no_fleet(plan))
     if plan.capacity_table is not None:
         return (*_answer(plan), *_money(plan), *_grounds(plan))
-    return (*_answer(plan), *_promises(plan), *_money(plan), *_grounds(plan))
+    return (*_answer(plan), *_changes(plan), *_promises(plan), *_money(plan), *_grounds(plan))
 
 
 def workload_table(results: Sequence[WorkloadResult]) -> Table:
@@ -98,6 +98,16 @@ def _answer(plan: FleetPlan) -> Iterator[RenderableType]:
     yield heading("Pools")
     headers = ("", ">load", ">capacity", ">busy")
     yield grid(headers, [_pool_row(pool) for pool in plan.pools])
+
+
+def _changes(plan: FleetPlan) -> Iterator[RenderableType]:
+    """Say which units start and stop against the current plan, where there is one."""
+    if plan.changes:
+        yield heading("What changes against the current plan")
+        yield grid(
+            ("pool", ">before", ">after"),
+            [(x.pool, str(x.before), str(x.after)) for x in plan.changes],
+        )
 
 
 def _provenance(plan: FleetPlan) -> str:

@@ -11,6 +11,10 @@ from planner.units import Seconds, Share
 
 Objective = Literal["max_goodput_per_usd", "min_cost", "max_goodput"]
 
+Goal = Literal["fewest_pools", "fewest_moves", "lowest_power"]
+"""``fewest_pools``: templates in the plan; ``fewest_moves``: units that differ from the current
+plan; ``lowest_power``: board power of all accelerators."""
+
 
 def version_as_text(value: Any) -> Any:
     """Take ``1.0`` for ``"1.0"``: a version without quotation marks is read as a number."""

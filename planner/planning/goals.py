@@ -1,0 +1,39 @@
+"""What is preferred among fleets that are as good, in the words of the program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.fleet import Change
+from planner.milp import Goals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from planner.candidates.frontier import Frontier
+    from planner.planning.fleet import Fleet
+    from planner.problem.resolve import Problem
+
+
+def goals_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Goals | None:
+    """Return the second goals of a problem, and its current fleet; None if there are neither."""
+    if not problem.then and not problem.current:
+        return None
+    watts = {}
+    for j, frontier in frontiers.items():
+        build = frontier.template.build
+        # A board whose power is not known counts as none: better told low than not at all.
+        watts[j] = (build.curve.accelerator.board_power or 0.0) * build.tp_degree
+    return Goals(problem.then, dict(problem.current), watts)
+
+
+def changes_of(problem: Problem, fleet: Fleet) -> tuple[Change, ...]:
+    """Say what of the current plan changes; nothing where there is none."""
+    before, after = dict(problem.current), {p.template.id: p.units for p in fleet.pools}
+    if not before:
+        return ()
+    return tuple(
+        Change(pool=j, before=before.get(j, 0), after=after.get(j, 0))
+        for j in sorted({*before, *after})
+        if before.get(j, 0) != after.get(j, 0)
+    )
