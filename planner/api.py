@@ -56,6 +56,7 @@ def plan(
     time_limit_s: float | None = None,
     gap: float | None = None,
     seed: int | None = None,
+    solver: str | None = None,
     created: str | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> FleetPlan:
@@ -66,6 +67,7 @@ def plan(
         time_limit_s: When to stop with the best plan so far; the scenario's where left out.
         gap: Relative distance to the bound that counts as solved; the scenario's where left out.
         seed: Seed of every random draw; the scenario's where left out.
+        solver: ``highs``, or another that PuLP finds; the scenario's where left out.
         created: Date to write into the plan.
         progress: Told what is being done and which share of the whole is done.
 
@@ -74,7 +76,7 @@ def plan(
     """
     from planner.planning import plan_question
 
-    changed = scenario.changed(solver_settings(time_limit_s, gap, seed))
+    changed = scenario.changed(solver_settings(time_limit_s, gap, seed, solver))
     return plan_question(changed, created=created, progress=progress)
 
 

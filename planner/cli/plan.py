@@ -35,6 +35,10 @@ def plan(
         str | None,
         typer.Option("--time-limit", metavar="TIME", help="When to stop, such as 60s."),
     ] = None,
+    solver: Annotated[
+        str | None,
+        typer.Option("--solver", metavar="NAME", help="highs, or another that PuLP finds here."),
+    ] = None,
     created: Annotated[
         str | None,
         typer.Option("--created", metavar="TEXT", help="Date to write into the plan."),
@@ -70,7 +74,7 @@ def plan(
 
     changes = [
         *(settings or []),
-        *solver_settings(seconds("--time-limit", time_limit), share("--gap", gap), seed),
+        *solver_settings(seconds("--time-limit", time_limit), share("--gap", gap), seed, solver),
         *(["policies.extrapolation=false"] if no_extrapolation else []),
         *_begin_with(file, from_plan),
     ]

@@ -12,6 +12,7 @@ from planner.milp.prices import Price, relaxation_prices, resolve_prices
 from planner.milp.ranges import price_range
 from planner.milp.relax import NoFleetError, Shortfall, shortfalls, single_shortfalls
 from planner.milp.rivals import reduced_costs, with_one
+from planner.milp.solvers import check_solver
 
 __all__ = [
     "IDLE",
@@ -25,6 +26,7 @@ __all__ = [
     "Price",
     "Shortfall",
     "Step",
+    "check_solver",
     "choose",
     "price_range",
     "reduced_costs",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.errors import InputError
 from planner.scenario.load import LoadedScenario
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def plan_question(
     Raises:
         InputError: The scenario names what does not exist or cannot be read.
     """
+    _check_solver(loaded)
     if isinstance(loaded, LoadedScenario):
         from planner.planning.answer import plan_scenario  # heavy: simulation, candidates
         from planner.planning.clock import Clock
@@ -40,3 +42,13 @@ def plan_question(
     from planner.planning.tables import plan_tables
 
     return plan_tables(loaded, created=created, progress=progress)
+
+
+def _check_solver(loaded: LoadedScenario | LoadedTables) -> None:
+    """Refuse a solver that is not there before anything is measured."""
+    from planner.milp import check_solver
+
+    try:
+        check_solver(loaded.scenario.solver.name)
+    except InputError as error:
+        raise InputError(f"{loaded.at('solver', 'name')}: solver.name: {error}") from error

@@ -279,6 +279,7 @@ class Refinement:
             time_limit_s=self.clock.left_s,
             gap=self.problem.gap,
             seed=self.problem.seed,
+            solver=self.problem.solver,
             goals=goals_of(self.problem, frontiers),
         )
 

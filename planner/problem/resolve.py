@@ -132,6 +132,8 @@ class Problem:
     """Share of their weight in which every promise must hold."""
     planned_multiples: tuple[float, ...] = ()
     """What the demands were multiplied by to plan for their scenarios; by asked workload."""
+    solver: str = "highs"
+    """Which solver is asked."""
     then: tuple[Goal, ...] = ("fewest_pools",)
     """Which of fleets that are as good, in order."""
     current: tuple[tuple[str, int], ...] = ()
@@ -212,6 +214,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         budget_usd_per_hour=scenario.limits.budget,
         objective=scenario.objective,
         seed=scenario.solver.seed,
+        solver=scenario.solver.name,
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
         calendar=calendar,

@@ -30,5 +30,9 @@ class Solver(Spec):
     gap: Annotated[Share, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.001
     """Relative gap to the best bound at which the program counts as solved."""
 
+    name: Annotated[str, Field(min_length=1, max_length=40)] = "highs"
+    """Which solver: ``highs``, or one that PuLP knows and that is installed, such as
+    ``PULP_CBC_CMD``. Whatever it answers is checked."""
+
     time_limit: Seconds = 300.0
     """When to stop with the best plan so far."""
