@@ -16,6 +16,7 @@ from planner.fleet import (
     Rejected,
     Relaxation,
     RunnerUp,
+    SearchStep,
 )
 from planner.spec import Spec
 
@@ -41,6 +42,8 @@ class Why(Spec):
     proof_covers: str
     verdict: str = ""
     """Why what was asked about is not in the plan, in a sentence; empty where nothing was asked."""
+    steps: tuple[SearchStep, ...] = ()
+    """How the best ratio was closed in on, where the objective is one."""
     runners_up: tuple[RunnerUp, ...] = ()
     price_ranges: tuple[PriceRange, ...] = ()
 
@@ -113,6 +116,9 @@ def _why(
         relaxations=plan.relaxations if question is None else (),
         proof_covers=plan.evidence.proof_covers,
         verdict=verdict,
+        steps=plan.objective.steps
+        if question is None and plan.objective.name == "max_goodput_per_usd"
+        else (),
         runners_up=tuple(
             x
             for x in alternatives.runners_up

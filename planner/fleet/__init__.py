@@ -8,7 +8,14 @@ from planner.fleet.alternatives import Alternatives, Change, PriceRange, RunnerU
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import ArrivalPoint, DemandPoint, Evidence, OneLess, WithoutPrefixCache
 from planner.fleet.figures import Interval, Quantiles, Status, Verdict
-from planner.fleet.plan import EffectiveScenario, FleetPlan, ObjectiveValue, Totals, read_plan
+from planner.fleet.plan import (
+    EffectiveScenario,
+    FleetPlan,
+    ObjectiveValue,
+    SearchStep,
+    Totals,
+    read_plan,
+)
 from planner.fleet.pools import CurveNote, Pool, PrefixHits, RoutingShare
 from planner.fleet.reasons import (
     Decision,
@@ -61,6 +68,7 @@ __all__ = [
     "RoutingShare",
     "RunnerUp",
     "ScenarioResult",
+    "SearchStep",
     "SplitByLength",
     "SplitPart",
     "Status",

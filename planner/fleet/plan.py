@@ -42,6 +42,19 @@ class EffectiveScenario(Spec):
     """Where each value came from, by dotted path."""
 
 
+class SearchStep(Spec):
+    """One solve on the way to the best fleet, by the program's operating points."""
+
+    theta: float
+    """What was asked of a dollar, in compliant requests per dollar; 0 at the first solve, and for
+    other objectives than their ratio."""
+    goodput_rps: float
+    """Weighted by value, of the fleet that was found."""
+    cost_usd_per_hour: float
+    bound: float | None
+    """Best bound of the objective after this step."""
+
+
 class ObjectiveValue(Spec):
     """What was optimised, how well it came out, and what cannot be beaten."""
 
@@ -51,6 +64,8 @@ class ObjectiveValue(Spec):
     """No fleet of the candidate set does better than this, by the points of the program."""
     gap: float | None
     """Relative distance of value and bound."""
+    steps: tuple[SearchStep, ...] = ()
+    """The solves of the program that led to the plan, in their order."""
 
 
 class Totals(Spec):

@@ -18,7 +18,7 @@ from planner.fleet import (
     SplitPart,
 )
 from planner.planning.alternatives import alternatives, with_numbers
-from planner.planning.goals import changes_of
+from planner.planning.goals import changes_of, steps_of
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
 from planner.planning.limits import limit_uses
 from planner.planning.periods import over_all_periods
@@ -213,7 +213,11 @@ def _objective(problem: Problem, refined: Refined, shown: Verified) -> Objective
         value = shown.worth_per_usd if per_dollar else shown.worth_rps
         bound = max(choice.bound * (3600 if per_dollar else 1), value)
     return ObjectiveValue(
-        name=problem.objective, value=value, bound=bound, gap=abs(bound - value) / value
+        name=problem.objective,
+        value=value,
+        bound=bound,
+        gap=abs(bound - value) / value,
+        steps=steps_of(choice),
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from planner.fleet import Change
+from planner.fleet import Change, SearchStep
 from planner.milp import Goals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from planner.candidates.frontier import Frontier
+    from planner.milp import Choice
     from planner.planning.fleet import Fleet
     from planner.problem.resolve import Problem
 
@@ -25,6 +27,20 @@ def goals_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Goals | Non
         # A board whose power is not known counts as none: better told low than not at all.
         watts[j] = (build.curve.accelerator.board_power or 0.0) * build.tp_degree
     return Goals(problem.then, dict(problem.current), watts)
+
+
+def steps_of(choice: Choice) -> tuple[SearchStep, ...]:
+    """Return the solves behind a choice, in the units of the plan document."""
+    per_usd = 3600.0 if choice.name == "max_goodput_per_usd" else 1.0
+    return tuple(
+        SearchStep(
+            theta=step.theta * 3600.0,
+            goodput_rps=step.goodput_rps,
+            cost_usd_per_hour=step.cost_usd_per_hour,
+            bound=step.bound * per_usd if math.isfinite(step.bound) else None,
+        )
+        for step in choice.steps
+    )
 
 
 def changes_of(problem: Problem, fleet: Fleet) -> tuple[Change, ...]:

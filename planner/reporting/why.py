@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.reporting import relaxations
-from planner.reporting.format import NONE, amount, count, share, significant, usd
+from planner.reporting.format import NONE, amount, count, rate, share, significant, usd
 from planner.reporting.layout import grid, heading, lines, plain
 from planner.reporting.tables import decision, one_less, stands_in_the_way
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from planner.explanation.why import Why
-    from planner.fleet import LimitUse, PriceRange, RunnerUp
+    from planner.fleet import LimitUse, PriceRange, RunnerUp, SearchStep
 
 
 def why_tables(why: Why) -> tuple[RenderableType, ...]:
@@ -39,6 +39,12 @@ def _sections(why: Why) -> Iterator[RenderableType]:
         yield heading("With one unit less")
         yield lines(map(one_less, why.one_less))
     yield from _alternatives(why)
+    if why.steps:
+        yield heading("How the best ratio was closed in on (Dinkelbach), requests per dollar")
+        yield grid(
+            (">step", ">asked of a dollar", ">goodput", ">per hour", ">found", ">at most"),
+            [_step(i, x) for i, x in enumerate(why.steps, start=1)],
+        )
     if why.rejected:
         yield heading(f"Left out: {count(len(why.rejected), 'template')}")
         yield grid(
@@ -82,6 +88,13 @@ def _range(x: PriceRange) -> tuple[str, ...]:
     high = NONE if x.high is None else usd(x.high)
     below, above = ", ".join(x.below) or NONE, ", ".join(x.above) or NONE
     return x.accelerator, usd(x.usd_per_hour), low, high, below, above
+
+
+def _step(number: int, x: SearchStep) -> tuple[str, ...]:
+    cost = x.cost_usd_per_hour
+    found = f"{x.goodput_rps * 3600 / cost:,.2f}" if cost else NONE
+    most = NONE if x.bound is None else f"{x.bound:,.2f}"
+    return str(number), f"{x.theta:,.2f}", rate(x.goodput_rps), usd(cost), found, most
 
 
 def _limit(x: LimitUse) -> str:
