@@ -4,17 +4,26 @@
 Numbers carry their unit in the name: s, rps (requests per second), USD per hour, W.
 """
 
+from planner.fleet.alternatives import Alternatives, Change, PriceRange, RunnerUp
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import ArrivalPoint, DemandPoint, Evidence, OneLess, WithoutPrefixCache
 from planner.fleet.figures import Interval, Quantiles, Status, Verdict
 from planner.fleet.placement import PlacedReplica
-from planner.fleet.plan import EffectiveScenario, FleetPlan, ObjectiveValue, Totals, read_plan
+from planner.fleet.plan import (
+    EffectiveScenario,
+    FleetPlan,
+    ObjectiveValue,
+    SearchStep,
+    Totals,
+    read_plan,
+)
 from planner.fleet.pools import CurveNote, Pool, PrefixHits, RoutingShare
 from planner.fleet.reasons import (
     Decision,
     Infeasibility,
     LimitUse,
     Rejected,
+    Relaxation,
     SplitByLength,
     SplitPart,
 )
@@ -31,8 +40,10 @@ from planner.fleet.results import (
 from planner.fleet.tables import TableBucket, TableFleet, TableShare, TableUnits
 
 __all__ = [
+    "Alternatives",
     "ArrivalPoint",
     "BillLine",
+    "Change",
     "CurveNote",
     "Decision",
     "DeferredPeriod",
@@ -52,10 +63,14 @@ __all__ = [
     "PlacedReplica",
     "Pool",
     "PrefixHits",
+    "PriceRange",
     "Quantiles",
     "Rejected",
+    "Relaxation",
     "RoutingShare",
+    "RunnerUp",
     "ScenarioResult",
+    "SearchStep",
     "SplitByLength",
     "SplitPart",
     "Status",

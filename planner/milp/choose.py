@@ -11,14 +11,17 @@ from planner.milp.affordable import cheapest, without_dear
 from planner.milp.choice import Found, Step, choice_of
 from planner.milp.clock import Deadline
 from planner.milp.formulation import model_of
+from planner.milp.goals import prefer
 from planner.milp.highs import Settings
 from planner.milp.ratio import best_ratio
 from planner.milp.relax import no_fleet
 from planner.milp.solve import solve
+from planner.milp.start import incumbent
 
 if TYPE_CHECKING:
     from planner.milp.choice import Choice
     from planner.milp.formulation import Model
+    from planner.milp.goals import Goals
     from planner.milp.instance import Instance
     from planner.milp.objective import Objective
     from planner.milp.solve import Solver
@@ -32,6 +35,7 @@ def choose(
     gap: float = 1e-3,
     solver: Solver = "highs",
     seed: int = 0,
+    goals: Goals | None = None,
 ) -> Choice:
     """Choose units and operating points that keep every promise within the limits.
 
@@ -47,6 +51,8 @@ def choose(
         solver: ``highs``, the name of a solver that PuLP knows, or such a solver.
         seed: Of the solver's random numbers; equal arguments give equal answers, unless the
             time limit ends the work.
+        goals: What is preferred among fleets that are as good within the gap; the search begins
+            at the current fleet, if there is one that keeps every promise.
 
     Returns:
         The fleet with its bound; ``status`` tells whether the gap was closed.
@@ -63,10 +69,14 @@ def choose(
             raise InputError(f"{name}: must be finite and at least 0; got {number}")
     model, deadline = model_of(instance), Deadline.after(time_limit_s)
     settings = Settings(gap=gap, seed=seed)
+    if goals is not None and goals.current:
+        model = dataclasses.replace(model, start=incumbent(model, goals.current))
     try:
         found = _find(model, objective, settings, deadline, solver)
     except InfeasibleError as error:
         raise no_fleet(instance, max(time_limit_s, 1.0)) from error
+    if goals is not None and found.objective > 0:
+        found = prefer(model, found, goals, settings, deadline)
     return choice_of(model, found, gap)
 
 

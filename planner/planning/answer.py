@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from planner.candidates.template import Removed, Template
     from planner.fleet import Decision, FleetPlan
+    from planner.planning.fleet import Fleet
     from planner.scenario.load import LoadedScenario
     from planner.simulation.effort import Effort
 
@@ -42,7 +43,6 @@ def plan_scenario(
     progress: Callable[[str, float], None] | None = None,
     catalogue: Catalogue | None = None,
     effort: Effort | None = None,
-    current: FleetPlan | None = None,
 ) -> FleetPlan:
     """Find the best fleet for a scenario, verify it by simulation, and say what is known of it.
 
@@ -55,7 +55,6 @@ def plan_scenario(
         progress: Told what is being done and about which share of the whole is done.
         catalogue: Facts; the shipped ones if left out.
         effort: How much to simulate; what suits the kernel if left out.
-        current: What runs now; where there is a topology, its replicas move as little as may be.
 
     Raises:
         InputError: The scenario names what does not exist or cannot be read.
@@ -66,7 +65,7 @@ def plan_scenario(
     clock = Clock(problem.time_limit_s)
     study = study_of(problem)
     effort = effort or effort_for(problem)
-    answer = Answer(loaded, problem, study, catalogue, created, effort, current)
+    answer = Answer(loaded, problem, study, catalogue, created, effort)
     try:
         problem = planned_for(answer, clock.check)
         answer = replace(answer, problem=problem, study=study_of(problem, study.meter))
@@ -109,8 +108,52 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     return found.model_copy(update={"infeasibility": (*found.infeasibility, *more)})
 
 
-def _search(answer: Answer, clock: Clock, tell: Teller) -> Found | FleetPlan:
-    """Look for the best fleet; a plan document that says why, if there is none."""
+def first_fleet(
+    loaded: LoadedScenario, catalogue: Catalogue, effort: Effort | None, clock: Clock
+) -> Fleet | None:
+    """Return a fleet that keeps every promise, the first that a plan comes upon; None if none.
+
+    What :func:`plan_scenario` does, as far as it takes to know whether there is a plan at all.
+
+    Raises:
+        InputError: The scenario cannot be answered.
+        LimitReachedError: The time was over before it was known.
+    """
+    problem = resolve(loaded, catalogue)
+    effort = effort or effort_for(problem)
+    answer = Answer(loaded, problem, study_of(problem), catalogue, None, effort)
+    problem = planned_for(answer, clock.check)
+    answer = replace(answer, problem=problem, study=study_of(problem, answer.study.meter))
+    tell = Teller()
+    found = _search(answer, clock, tell, enough=not problem.deferred)
+    refined = found.refined if isinstance(found, Found) else None
+    if refined is None or refined.best is None:
+        priced = price_splits(answer, refined, clock, tell)
+        split = priced.worth_a_search() if priced is not None else None
+        if split is None:
+            return None
+        answer = replace(answer, problem=split, study=study_of(split, answer.study.meter))
+        found = _search(answer, clock, tell, enough=not problem.deferred)
+        refined = found.refined if isinstance(found, Found) else None
+    if refined is None or refined.best is None:
+        return None
+    fleet = refined.best.fleet
+    if answer.problem.deferred:
+        try:
+            placed = place_deferred(answer, refined, fleet, clock, tell)
+        except InfeasibleError:
+            return None
+        return placed.fleet if placed.kept else None
+    return fleet
+
+
+def _search(
+    answer: Answer, clock: Clock, tell: Teller, *, enough: bool = False
+) -> Found | FleetPlan:
+    """Look for the best fleet; a plan document that says why, if there is none.
+
+    ``enough``: the first fleet that keeps every promise will do.
+    """
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
@@ -130,7 +173,7 @@ def _search(answer: Answer, clock: Clock, tell: Teller) -> Found | FleetPlan:
     refined: Refined | None
     try:
         refinement.measure_all(screened)
-        refined = refinement.run()
+        refined = refinement.run(enough=enough)
     except NoFleetError as error:
         return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
     except (LimitReachedError, KeyboardInterrupt):

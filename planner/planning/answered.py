@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planner.catalogue import Catalogue
-    from planner.fleet import Decision, DeferredResult, FleetPlan, PeriodResult, ScenarioResult
+    from planner.fleet import Decision, DeferredResult, PeriodResult, ScenarioResult
     from planner.planning.prefixes import Cold
     from planner.planning.refine import Verified
     from planner.planning.sweep import Arrived
@@ -29,8 +29,6 @@ class Answer:
     catalogue: Catalogue
     created: str | None
     effort: Effort
-    current: FleetPlan | None = None
-    """What runs now, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,10 @@ from planner.fleet import (
     SplitByLength,
     SplitPart,
 )
+from planner.planning.alternatives import alternatives, with_numbers
+from planner.planning.goals import changes_of, steps_of
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
+from planner.planning.limits import limit_uses
 from planner.planning.periods import over_all_periods
 from planner.planning.placed import stand
 from planner.planning.plan_notes import (
@@ -35,7 +38,6 @@ from planner.planning.prefixes import (
 from planner.planning.reasons import (
     decisions,
     if_arrivals_were_burstier,
-    limit_uses,
     rejections,
 )
 from planner.planning.results import interval, workload_results
@@ -64,6 +66,8 @@ def effective_scenario(answer: Answer) -> EffectiveScenario:
         named = part.get(form, "")
         if (loaded.folder / named.partition("#")[0]).is_file():
             part[form] = str(loaded.folder / named)
+    if "current_plan" in document:
+        document["current_plan"] = str(loaded.folder / document["current_plan"])
     if "curves" in document:
         document["curves"] = [str(loaded.folder / name) for name in loaded.scenario.curves]
     return EffectiveScenario(document=document, origins=loaded.origins())
@@ -96,7 +100,7 @@ def plan_document(
     problem = answer.problem
     alone = tried.alone or shown
     kept_in = kept_share(tried.scenarios)
-    standing = stand(problem, shown.fleet, answer.current)
+    standing = stand(problem, shown.fleet, problem.running)
     unproven = standing.why_not or why_unproven(problem, refined, shown, kept_in)
     verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
     sample = shown.judgement.sample
@@ -135,7 +139,11 @@ def plan_document(
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),
         ),
         splits=_splits(problem),
-        rejected=rejections(problem, refined, alone.fleet, screened, left_out),
+        rejected=with_numbers(
+            rejections(problem, refined, alone.fleet, screened, left_out), problem, refined
+        ),
+        alternatives=alternatives(problem, refined),
+        changes=changes_of(problem, shown.fleet),
         limits=limit_uses(problem, refined, shown.fleet),
         evidence=Evidence(
             verified=verified,
@@ -211,7 +219,11 @@ def _objective(problem: Problem, refined: Refined, shown: Verified) -> Objective
         value = shown.worth_per_usd if per_dollar else shown.worth_rps
         bound = max(choice.bound * (3600 if per_dollar else 1), value)
     return ObjectiveValue(
-        name=problem.objective, value=value, bound=bound, gap=abs(bound - value) / value
+        name=problem.objective,
+        value=value,
+        bound=bound,
+        gap=abs(bound - value) / value,
+        steps=steps_of(choice),
     )
 
 

@@ -16,6 +16,7 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose, relaxation_prices
 from planner.planning.beliefs import Beliefs
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
+from planner.planning.goals import goals_of
 from planner.planning.periods import judge_over_time
 from planner.planning.program import fleet_of_choice, instance_of
 from planner.simulation.capacity import VERIFYING
@@ -192,8 +193,11 @@ class Refinement:
 
     # -- the loop ---------------------------------------------------------------------------
 
-    def run(self) -> Refined:
+    def run(self, *, enough: bool = False) -> Refined:
         """Refine until the chosen fleet keeps its promises as its points said.
+
+        Args:
+            enough: The first fleet that keeps every promise will do.
 
         Raises:
             InfeasibleError: The program has no solution with the points measured.
@@ -214,6 +218,8 @@ class Refinement:
                     self._believe_less(fleet, last.judgement)
                     continue
                 best = before = self._better(best, last)
+                if enough:
+                    break
                 last = replace(last, one_less=self.judge_one_less(fleet))
                 best = last if before.fleet is fleet else best
                 if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice):
@@ -224,6 +230,9 @@ class Refinement:
             if choice is None or last is None:
                 raise
             unsettled = LIMIT_ENDED
+        except InfeasibleError:
+            if best is None:  # else there is a fleet, whatever finer measurements say of others
+                raise
         assert choice is not None  # the first round sets it or raises
         return Refined(best, last, choice, self.beliefs.believed(), unsettled)
 
@@ -261,9 +270,7 @@ class Refinement:
     def _solve(self) -> Choice:
         self.clock.check()
         self.tell("solving the program")
-        believed = self.beliefs.believed()
-        choice = self._choose(believed)
-        return self._simplest(believed, choice)
+        return self._choose(self.beliefs.believed())
 
     def _choose(self, frontiers: dict[str, Frontier]) -> Choice:
         return choose(
@@ -272,27 +279,9 @@ class Refinement:
             time_limit_s=self.clock.left_s,
             gap=self.problem.gap,
             seed=self.problem.seed,
+            solver=self.problem.solver,
+            goals=goals_of(self.problem, frontiers),
         )
-
-    def _simplest(self, believed: dict[str, Frontier], choice: Choice) -> Choice:
-        """Drop pools one at a time while the fleet stays as good within the gap.
-
-        Many fleets tie; one with fewer pools is easier to run. The bound stays that of the
-        whole program.
-        """
-        best = choice
-        for j in sorted(choice.units, key=lambda name: (choice.units[name], name)):
-            kept = {k: believed[k] for k in best.units if k != j}
-            if not kept:
-                break
-            try:
-                other = self._choose(kept)
-            except InfeasibleError:
-                continue
-            worse = abs(other.objective - choice.objective) / choice.objective
-            if worse <= self.problem.gap:
-                best = replace(other, bound=choice.bound, status=choice.status)
-        return best
 
     def _measured_anew(self, fleet: Fleet) -> bool:
         """Measure the pools of a fleet at their own size, where that was not done; tell if any."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
 from planner.problem.arrivals import at_rate
+from planner.problem.current import current_plan, units_of
 from planner.problem.curves import own_laws, why_unused
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
 from planner.problem.network import at_the_door
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Accelerator, Catalogue, Llm, StepLawRow
     from planner.errors import Where
+    from planner.fleet import FleetPlan
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
     from planner.problem.periods import Calendar
     from planner.problem.prefixes import PrefixLaw
-    from planner.scenario.aim import Objective
+    from planner.scenario.aim import Goal, Objective
     from planner.scenario.lengths import Lengths
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
@@ -136,6 +138,14 @@ class Problem:
     """Share of their weight in which every promise must hold."""
     planned_multiples: tuple[float, ...] = ()
     """What the demands were multiplied by to plan for their scenarios; by asked workload."""
+    solver: str = "highs"
+    """Which solver is asked."""
+    then: tuple[Goal, ...] = ("fewest_pools",)
+    """Which of fleets that are as good, in order."""
+    current: tuple[tuple[str, int], ...] = ()
+    """Units by template of the plan that runs now."""
+    running: FleetPlan | None = None
+    """That plan; where there is a topology, its replicas move as little as may be."""
     wholes: tuple[Whole, ...] = ()
     """The workloads that demands are parts of; none where each demand is a whole one."""
     topology: Topology | None = None
@@ -178,6 +188,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     demands = tuple(d for d in given if windows[d.id] is None)
     deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
     supplies = tuple(_supplies(loaded, catalogue, mistakes))
+    running = current_plan(loaded, mistakes)
     if not mistakes:
         _degrees(loaded, demands, mistakes)
         _lenders(loaded, demands, deferred, mistakes)
@@ -214,6 +225,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         budget_usd_per_hour=scenario.limits.budget,
         objective=scenario.objective,
         seed=scenario.solver.seed,
+        solver=scenario.solver.name,
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
         calendar=calendar,
@@ -222,6 +234,9 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         outcomes=outcomes,
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
         topology=topology,
+        then=scenario.then,
+        current=units_of(running),
+        running=running,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from planner.reporting import relaxations
 from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
@@ -42,7 +43,7 @@ def plan_table(plan: FleetPlan) -> tuple[RenderableType, ...]:
         return tuple(_no_fleet(plan))
     if plan.capacity_table is not None:
         return (*_answer(plan), *_money(plan), *_grounds(plan))
-    placed = tuple(placement_table(plan))
+    placed = (*placement_table(plan), *_changes(plan))
     return (*_answer(plan), *placed, *_promises(plan), *_money(plan), *_grounds(plan))
 
 
@@ -68,6 +69,9 @@ def _no_fleet(plan: FleetPlan) -> Iterator[RenderableType]:
         yield lines(stands_in_the_way(x) for x in plan.infeasibility)
         yield heading("What would mend it, each alone")
         yield lines(x.remedy for x in plan.infeasibility)
+    if plan.relaxations:
+        yield heading(relaxations.HEADING)
+        yield lines(map(relaxations.relaxation, plan.relaxations))
     yield from _why_not(plan)
     yield from _notes(plan)
 
@@ -96,6 +100,16 @@ def _answer(plan: FleetPlan) -> Iterator[RenderableType]:
     yield heading("Pools")
     headers = ("", ">load", ">capacity", ">busy")
     yield grid(headers, [_pool_row(pool) for pool in plan.pools])
+
+
+def _changes(plan: FleetPlan) -> Iterator[RenderableType]:
+    """Say which units start and stop against the current plan, where there is one."""
+    if plan.changes:
+        yield heading("What changes against the current plan")
+        yield grid(
+            ("pool", ">before", ">after"),
+            [(x.pool, str(x.before), str(x.after)) for x in plan.changes],
+        )
 
 
 def _provenance(plan: FleetPlan) -> str:
