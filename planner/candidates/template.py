@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from planner.curves.curve import Curve
+    from planner.curves.memory import Layout
     from planner.kernels import Law, Limits
     from planner.simulation.cached_pool import PrefixCache
 
 
 PRIORITY: Final = ".priority"
 """Ends the name of a build with priority scheduling."""
+
+
+def hardware_name(accelerator: str, layout: Layout, precision: str) -> str:
+    """Return a name such as ``h100-sxm.tp2.fp8``, or ``h100-sxm.tp2.ep2.mxfp4``."""
+    experts = f".ep{layout.ep_degree}" if layout.ep_degree > 1 else ""
+    return f"{accelerator}.tp{layout.tp_degree}{experts}.{precision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,8 @@ class Build:
     @property
     def id(self) -> str:
         """Name of the build, such as ``h100-sxm.tp2.fp8.b8192.s256``; may end in ``.priority``."""
-        return (
-            f"{self.accelerator}.tp{self.tp_degree}.{self.precision}"
-            f".b{self.max_num_batched_tokens}.s{self.max_num_seqs}"
-            + (PRIORITY if self.priority is not None else "")
+        return f"{self.hardware}.b{self.max_num_batched_tokens}.s{self.max_num_seqs}" + (
+            PRIORITY if self.priority is not None else ""
         )
 
     @property
@@ -55,7 +60,7 @@ class Build:
     @property
     def hardware(self) -> str:
         """Name without the policy, such as ``h100-sxm.tp2.fp8``."""
-        return f"{self.accelerator}.tp{self.tp_degree}.{self.precision}"
+        return hardware_name(self.accelerator, self.curve.layout, self.precision)
 
 
 @dataclass(frozen=True, slots=True)
