@@ -88,7 +88,7 @@ CASES = {
     "attainment": Case(
         (f"{STOCK}=2", f"{SLO}.attainment=99 %", f"{ARRIVALS}=38 req/s"),
         "stock of h100-sxm",
-        (f"{SLO}.attainment", f"{SLO}.ttft"),
+        (f"{SLO}.attainment", f"{SLO}.tpot"),
     ),
     "context": Case(
         (
