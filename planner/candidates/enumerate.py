@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Catalogue, Llm
     from planner.problem.resolve import Demand, Problem, Supply
+    from planner.topology import Topology
 
 
 MOST_BLOCKS: Final = 64
@@ -109,8 +110,7 @@ def _beyond_nodes(problem: Problem, name: str, accelerator: str, tp_degree: int)
     topology = problem.topology
     if topology is None or topology.tp_may_cross:
         return None
-    mine = [d for d in topology.domains if d.shape.accelerator == accelerator]
-    most = max((free for d in mine for free, _ in islands(d)), default=0)
+    most = _most_joined(topology, accelerator)
     if tp_degree <= most:
         return None
     why = f"needs {tp_degree} devices of one scale-up domain; the topology's have {most} free"
@@ -129,10 +129,17 @@ def _layouts(
     for one in found:
         name = hardware_name(device, one.layout, precision)
         if problem.topology is not None:
-            linked = over_link(one, problem.topology.shape_of(device))
+            crosses = one.accelerators > _most_joined(problem.topology, device)
+            linked = over_link(one, problem.topology.shape_of(device), crosses=crosses)
         else:
             linked = one
         yield _extrapolated(problem, demands, name, linked) or linked
+
+
+def _most_joined(topology: Topology, accelerator: str) -> int:
+    """Return the most free devices of one scale-up domain."""
+    mine = [d for d in topology.domains if d.shape.accelerator == accelerator]
+    return max((free for d in mine for free, _ in islands(d)), default=0)
 
 
 def _extrapolated(
