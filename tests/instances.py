@@ -1,5 +1,7 @@
 """Tiny instances with answers worked out by hand, and large ones drawn at random."""
 
+import dataclasses
+
 import numpy as np
 
 from planner.milp import Deferral, Instance
@@ -66,6 +68,23 @@ def day_and_night(**changes: object) -> Deferral:
         "kept": {("big", "day"): 2, ("big", "night"): 1},
     }
     return Deferral(**(data | changes))  # type: ignore[arg-type]
+
+
+def indexed(data: Instance) -> Instance:
+    """Return two_by_two over a day of 16 h and a night of 8, in an east and a west domain.
+
+    By night a tenth of chat comes, and no batch. The a10 stand in the east, the h100 in both,
+    eight of them in the west.
+    """
+    return dataclasses.replace(
+        data,
+        T=("day", "night"),
+        D=("east", "west"),
+        hours={"day": 16.0, "night": 8.0},
+        demand_in={("chat", "night"): 1.0, ("batch", "night"): 0.0},
+        homes={"a10": ("east",)},
+        stock_in={("h100", "west"): 8},
+    )
 
 
 def fleet_problem(

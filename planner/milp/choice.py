@@ -42,11 +42,16 @@ class Choice:
     name: Objective
     """What was wanted."""
     units: Mapping[str, int]
-    """Units by template; templates without units are left out."""
+    """Units by template, the most of any period; templates without units are left out."""
     weights: Mapping[Point, float]
-    """Units of template j at point o (idle included), by (j, o); zeros are left out."""
+    """Units of template j at point o (idle included), by (j, o), mean over the hours; zeros are
+    left out."""
+    units_in: Mapping[tuple[str, str, str], int]
+    """n_jdt by (j, d, t); zeros are left out."""
+    weights_in: Mapping[tuple[str, str, str], float]
+    """x_jot by (j, o, t); zeros are left out."""
     shed_rps: Mapping[str, float]
-    """Load that is turned away, by workload, req/s."""
+    """Load that is turned away, by workload, req/s, mean over the hours."""
     lent: Mapping[tuple[str, str, str], int]
     """Units of template j lent to deferrable workload b in period t, by (j, b, t)."""
     deferred: Mapping[tuple[str, str], float]
@@ -54,7 +59,7 @@ class Choice:
     waiting: Mapping[tuple[str, str], float]
     """What of it waits at the end of slot k, requests, by (b, k)."""
     goodput_rps: Mapping[str, float]
-    """Compliant goodput by workload, req/s."""
+    """Compliant goodput by workload, req/s, mean over the hours."""
     bill: Mapping[str, float]
     """USD/h by cost term; sums to ``cost_usd_per_hour``."""
     cost_usd_per_hour: float
@@ -107,13 +112,18 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
     """
     data, v = model.data, model.v
     value = {var.name: float(y) for var, y in zip(model.problem.variables(), found.x, strict=True)}
-    units = {j: round(value[v.n[j].name]) for j in data.J}
-    weights = {
-        (j, o): value[v.x[j, o].name]
-        for j in data.J
-        for o in data.points_of(j)
-        if value[v.x[j, o].name] > NEGLIGIBLE * units[j] and units[j]
+    shares = data.shares()
+    units_in = {i: round(value[n.name]) for i, n in v.n.items()}
+    held = {i: round(value[n.name]) for i, n in v.N.items()}
+    units = {j: max(held[j, t] for t in data.T) for j in data.J}
+    weights_in = {
+        (j, o, t): value[x.name]
+        for (j, o, t), x in v.x.items()
+        if value[x.name] > NEGLIGIBLE * held[j, t] and held[j, t]
     }
+    weights: dict[Point, float] = {}
+    for (j, o, t), weight in weights_in.items():
+        weights[j, o] = weights.get((j, o), 0.0) + shares[t] * weight
     goodput_rps = dict.fromkeys(data.W, 0.0)
     for (j, o, w), rate in data.goodput_rps.items():
         goodput_rps[w] += rate * weights.get((j, o), 0.0)
@@ -126,7 +136,11 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
         name=found.name,
         units={j: n for j, n in units.items() if n},
         weights=weights,
-        shed_rps={w: value[v.z[w].name] for w in data.W},
+        units_in={i: n for i, n in units_in.items() if n},
+        weights_in=weights_in,
+        shed_rps={
+            w: sum(share * value[v.z[w, t].name] for t, share in shares.items()) for w in data.W
+        },
         lent={i: round(value[u.name]) for i, u in v.u.items() if round(value[u.name])},
         deferred={i: value[y.name] for i, y in v.y.items()},
         waiting={i: value[q.name] for i, q in v.q.items()},

@@ -17,6 +17,7 @@ from planner.milp.constraints.serving import (
     every_request_is_offered,
     shedding_stays_within_its_limit,
     the_promise_is_kept,
+    units_are_counted_over_domains,
     units_run_at_operating_points,
 )
 from planner.milp.constraints.supply import (
@@ -25,6 +26,7 @@ from planner.milp.constraints.supply import (
     goodput_reaches_its_floor,
     units_stay_within_their_limit,
 )
+from planner.milp.indices import named
 from planner.milp.objective import (
     compliant_goodput,
     goodput_less_cost,
@@ -64,18 +66,21 @@ CONSTRAINTS: Final[Mapping[str, Family]] = {
     "C10": units_are_lent_when_free,
     "C11": work_is_done_by_lent_units,
     "C12": deferred_work_is_done_in_its_window,
+    "C13": units_are_counted_over_domains,
 }
 
 
 def rows(data: Instance, v: Variables) -> Iterator[tuple[str, tuple[str, ...], pulp.LpConstraint]]:
     """Yield number, index and row of every family, in the order of the page.
 
+    A period or domain that stands alone is in no index.
+
     A family about an option of the scenario (C5 to C12) yields a row per limit that is given,
     so it is there or it is not.
     """
     for number, family in CONSTRAINTS.items():
         for index, row in family(data, v):
-            yield number, index, row
+            yield number, named(index), row
 
 
 @dataclass(frozen=True, slots=True)

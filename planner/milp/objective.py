@@ -15,11 +15,17 @@ Objective = Literal["min_cost", "max_goodput", "max_goodput_per_usd"]
 
 
 def units_are_paid(data: Instance, v: Variables) -> Sum:
-    r"""(O1) What the units cost, busy or idle, in USD/h.
+    r"""(O1) What the units cost, busy or idle, in USD/h: a mean over the hours of all periods.
 
-    .. math:: \sum_{j} c_j n_j
+    .. math:: \frac{1}{H} \sum_{j,t} h_t c_j N_{jt}, \qquad H = \sum_t h_t
     """
-    return Sum({v.n[j]: float(data.usd_per_hour[j]) for j in data.J})
+    return Sum(
+        {
+            v.N[j, t]: share * float(data.usd_per_hour[j])
+            for t, share in data.shares().items()
+            for j in data.J
+        }
+    )
 
 
 COSTS: Final = {"units": units_are_paid}
@@ -40,12 +46,18 @@ def hourly_cost(data: Instance, v: Variables) -> Sum:
 def compliant_goodput(data: Instance, v: Variables) -> Sum:
     r"""(O3) Compliant requests per second, weighted by their worth. Maximised by ``max_goodput``.
 
-    .. math:: G = \sum_{j,o} \Bigl( \sum_w v_w g_{jow} \Bigr) x_{jo}
+    .. math:: G = \frac{1}{H} \sum_{j,o,t} h_t \Bigl( \sum_w v_w g_{jow} \Bigr) x_{jot}
     """
     worth = {(j, o): 0.0 for j in data.J for o in data.O[j]}
     for (j, o, w), rate in data.goodput_rps.items():
         worth[j, o] += data.worth(w) * float(rate)
-    return Sum({v.x[point]: rate for point, rate in worth.items()})
+    return Sum(
+        {
+            v.x[j, o, t]: share * rate
+            for t, share in data.shares().items()
+            for (j, o), rate in worth.items()
+        }
+    )
 
 
 def goodput_less_cost(data: Instance, v: Variables, theta: float) -> Sum:

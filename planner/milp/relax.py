@@ -208,13 +208,21 @@ def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, 
         "C2": (1.0, share),
         "C3": (data.promise.get(i), share),
         "C5": (data.shed_limit.get(i), share),
-        "C6": (data.stock.get(i), "accelerators"),
+        "C6": (_stock(data, index) if number == "C6" else None, "accelerators"),
         "C7": (data.max_units.get(i), "units"),
         "C8": (data.budget_usd_per_hour, "USD/h"),
         "C9": (data.goodput_floor_rps, "req/s"),
     }
     limit, unit = of[number]
     return float(limit or 0.0), unit
+
+
+def _stock(data: Instance, index: tuple[str, ...]) -> int | None:
+    """Return the limit of a row of C6: of a domain if the index names one, else of all."""
+    g, *rest = index
+    if rest and rest[0] in data.D:
+        return data.stock_in.get((g, rest[0]))
+    return data.stock.get(g)
 
 
 def _size(data: Instance, limit: Limit) -> float:

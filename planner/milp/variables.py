@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pulp
 
 from planner.milp.deferral import NOTHING
+from planner.milp.indices import ALONE, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """One mapping per symbol; keys are the symbol's indices."""
+    """One mapping per symbol; keys are the symbol's indices, names leave out what stands alone."""
 
-    n: Mapping[str, pulp.LpVariable]
-    """n_j: units of template j (integer)."""
-    x: Mapping[tuple[str, str], pulp.LpVariable]
-    """x_jo: units of template j that run at point o (a weight, not integer)."""
-    z: Mapping[str, pulp.LpVariable]
-    """z_w: load of workload w that is turned away, req/s; fixed at 0 without a shed limit."""
+    n: Mapping[tuple[str, str, str], pulp.LpVariable]
+    """n_jdt: units of template j in domain d in period t (integer)."""
+    N: Mapping[tuple[str, str], pulp.LpVariable]
+    """N_jt: units of template j in period t; with one domain the column n itself."""
+    x: Mapping[tuple[str, str, str], pulp.LpVariable]
+    """x_jot: units of template j that run at point o in period t (a weight, not integer)."""
+    z: Mapping[tuple[str, str], pulp.LpVariable]
+    """z_wt: load of workload w turned away in period t, req/s; 0 without a shed limit."""
     u: Mapping[tuple[str, str, str], pulp.LpVariable]
     """u_jbt: units of template j lent to deferrable workload b in period t (integer)."""
     y: Mapping[tuple[str, str], pulp.LpVariable]
@@ -38,7 +41,7 @@ def name_of(family: str, index: Iterable[str]) -> str:
 
     PuLP writes ``-`` as ``_``; ids hold no underscore, so names stay apart.
     """
-    return f"{family}({','.join(index)})"
+    return f"{family}({','.join(named(index))})"
 
 
 def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
@@ -46,22 +49,42 @@ def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
     work = data.deferral or NOTHING
     lent = [(j, b, t) for b in work.B for j in work.lenders(b) for t in work.T]
     slots = [(b, k) for b in work.B for k in work.S]
-    fewest = data.min_units
+    apart = data.D != (ALONE,)
+    n = {
+        (j, d, t): problem.add_variable(
+            name_of("n", (j, d, t)), 0 if apart else _fewest(data, j), None, pulp.LpInteger
+        )
+        for t in data.T
+        for j in data.J
+        for d in data.domains_of(j)
+    }
     return Variables(
-        n={
-            j: problem.add_variable(name_of("n", (j,)), fewest.get(j, 0), None, pulp.LpInteger)
+        n=n,
+        N={
+            (j, t): problem.add_variable(name_of("N", (j, t)), _fewest(data, j))
+            if apart
+            else n[j, ALONE, t]
+            for t in data.T
             for j in data.J
         },
         x={
-            (j, o): problem.add_variable(name_of("x", (j, o)), 0)
+            (j, o, t): problem.add_variable(name_of("x", (j, o, t)), 0)
+            for t in data.T
             for j in data.J
             for o in data.points_of(j)
         },
         z={
-            w: problem.add_variable(name_of("z", (w,)), 0, None if w in data.shed_limit else 0)
+            (w, t): problem.add_variable(
+                name_of("z", (w, t)), 0, None if w in data.shed_limit else 0
+            )
+            for t in data.T
             for w in data.W
         },
         u={i: problem.add_variable(name_of("u", i), 0, None, pulp.LpInteger) for i in lent},
         y={i: problem.add_variable(name_of("y", i), 0) for i in slots},
         q={i: problem.add_variable(name_of("q", i), 0, work.latest(*i)) for i in slots},
     )
+
+
+def _fewest(data: Instance, j: str) -> int:
+    return data.min_units.get(j, 0)
