@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from planner.milp import Deferral, Instance
+from planner.milp import Deferral, Instance, Term, Terms
 
 SHARES = (0.25, 0.5, 0.75, 0.9, 1.0)
 
@@ -85,6 +85,22 @@ def indexed(data: Instance) -> Instance:
         homes={"a10": ("east",)},
         stock_in={("h100", "west"): 8},
     )
+
+
+def on_terms(**changes: object) -> Terms:
+    """Terms for the h100 of two_by_two: 4 are owned, 4 more can be reserved; 30 min to start."""
+    data = {
+        "of": {
+            ("h100", "owned"): Term("owned", 0.5, 4),
+            ("h100", "year"): Term("reserved", 1.5, 4),
+            ("h100", "on-demand"): Term("on-demand", 2.5, least_hours=2.0),
+            ("h100", "spot"): Term("spot", 1.0, 6),
+        },
+        "spot_share": {"h100": 0.25},
+        "start_hours": {"h100": 0.5},
+        "ramp": {"h100": 8},
+    }
+    return Terms(**(data | changes))  # type: ignore[arg-type]
 
 
 def fleet_problem(

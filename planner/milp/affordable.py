@@ -35,7 +35,9 @@ def without_dear(model: Model, program: Program, most_usd_per_hour: float) -> Pr
         most_usd_per_hour: Cost that no fleet better than the best one known exceeds.
     """
     data, shares = model.data, model.data.shares()
-    price = {(j, t): share * data.usd_per_hour[j] for t, share in shares.items() for j in data.J}
+    price = {
+        (j, t): share * data.least_usd_per_hour(j) for t, share in shares.items() for j in data.J
+    }
     dear = {i for i, usd in price.items() if usd > most_usd_per_hour}
     if not any(price[i] > WIDE * most_usd_per_hour for i in dear):
         return program

@@ -58,10 +58,16 @@ class Choice:
     """What is done of deferrable workload b in slot k, requests, by (b, k)."""
     waiting: Mapping[tuple[str, str], float]
     """What of it waits at the end of slot k, requests, by (b, k)."""
+    held: Mapping[tuple[str, str, str], int]
+    """R_gcd: accelerators on steady terms, by (g, c, d); zeros are left out."""
+    hired: Mapping[tuple[str, str, str, str], int]
+    """O_gcdt: accelerators hired by period, by (g, c, d, t); zeros are left out."""
+    started: Mapping[tuple[str, str, str, str, str], int]
+    """Y_gcdab: of these, those started for b after a, by (g, c, d, a, b); zeros are left out."""
     goodput_rps: Mapping[str, float]
     """Compliant goodput by workload, req/s, mean over the hours."""
     bill: Mapping[str, float]
-    """USD/h by cost term; sums to ``cost_usd_per_hour``."""
+    """USD/h by cost term that there is; sums to ``cost_usd_per_hour``."""
     cost_usd_per_hour: float
     objective: float
     """Recomputed from the whole units: USD/h; req/s weighted by worth; req/s per USD/h."""
@@ -128,8 +134,9 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
     for (j, o, w), rate in data.goodput_rps.items():
         goodput_rps[w] += rate * weights.get((j, o), 0.0)
     bill = {
-        line: float(sum(a * value[var.name] for var, a in term(data, v).items()))
+        line: float(sum(a * value[var.name] for var, a in columns.items()))
         for line, term in COSTS.items()
+        if (columns := term(data, v))
     }
     reached = relative_gap(found.objective, found.bound)
     return Choice(
@@ -144,6 +151,9 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
         lent={i: round(value[u.name]) for i, u in v.u.items() if round(value[u.name])},
         deferred={i: value[y.name] for i, y in v.y.items()},
         waiting={i: value[q.name] for i, q in v.q.items()},
+        held={i: round(value[r.name]) for i, r in v.R.items() if round(value[r.name])},
+        hired={i: round(value[o.name]) for i, o in v.O.items() if round(value[o.name])},
+        started={i: round(value[y.name]) for i, y in v.Y.items() if round(value[y.name])},
         goodput_rps=goodput_rps,
         bill=bill,
         cost_usd_per_hour=sum(bill.values()),

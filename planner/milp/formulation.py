@@ -26,12 +26,29 @@ from planner.milp.constraints.supply import (
     goodput_reaches_its_floor,
     units_stay_within_their_limit,
 )
+from planner.milp.constraints.terms import (
+    fleets_change_within_their_ramp,
+    spot_is_bounded,
+    starts_are_counted,
+    terms_stay_within_their_stock,
+    unit_starts_are_counted,
+    units_start_before_they_serve,
+    what_is_hired_stays_its_time,
+    what_is_used_is_held,
+)
 from planner.milp.indices import named
 from planner.milp.objective import (
     compliant_goodput,
     goodput_less_cost,
     hourly_cost,
     units_are_paid,
+)
+from planner.milp.payments import (
+    hours_on_demand_are_paid,
+    owned_accelerators_are_kept,
+    reservations_are_paid,
+    spot_hours_are_paid,
+    starting_is_paid,
 )
 from planner.milp.program import objective_of, read
 from planner.milp.variables import declare, name_of
@@ -51,6 +68,11 @@ TERMS: Final = {
     "O2": hourly_cost,
     "O3": compliant_goodput,
     "O4": goodput_less_cost,
+    "O5": owned_accelerators_are_kept,
+    "O6": reservations_are_paid,
+    "O7": hours_on_demand_are_paid,
+    "O8": spot_hours_are_paid,
+    "O9": starting_is_paid,
 }
 
 CONSTRAINTS: Final[Mapping[str, Family]] = {
@@ -67,6 +89,14 @@ CONSTRAINTS: Final[Mapping[str, Family]] = {
     "C11": work_is_done_by_lent_units,
     "C12": deferred_work_is_done_in_its_window,
     "C13": units_are_counted_over_domains,
+    "C14": terms_stay_within_their_stock,
+    "C15": spot_is_bounded,
+    "C16": starts_are_counted,
+    "C17": unit_starts_are_counted,
+    "C18": units_start_before_they_serve,
+    "C19": what_is_hired_stays_its_time,
+    "C20": fleets_change_within_their_ramp,
+    "C21": what_is_used_is_held,
 }
 
 

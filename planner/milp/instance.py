@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
-from planner.milp import indices
+from planner.milp import indices, terms
 from planner.milp.deferral import Deferral, mistakes_of
 from planner.milp.indices import ALONE
+from planner.milp.terms import NONE, Order, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -86,6 +87,8 @@ class Instance:
     """D_g: domains in which accelerators g stand; absent means every one."""
     stock_in: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """R_gd: accelerators g that can be had in domain d; absent means no limit."""
+    terms: Terms | None = None
+    """How accelerators are held and paid; units of those without terms cost ``usd_per_hour``."""
 
     def __post_init__(self) -> None:
         mistakes = [*_sets(self)]
@@ -93,6 +96,8 @@ class Instance:
         if self.deferral is not None:
             mistakes += [*_ids("B", self.deferral.B), *_ids("T", self.deferral.T)]
             mistakes += [*_ids("S", self.deferral.S), *mistakes_of(self.deferral, self.J)]
+        if self.terms is not None:
+            mistakes += [*terms.mistakes_of(self.terms, self.G, self.T, self.hours)]
         if mistakes:
             raise InputError("\n".join(mistakes))
 
@@ -120,7 +125,22 @@ class Instance:
 
     def domains_of(self, j: str) -> tuple[str, ...]:
         """List the domains in which units of ``j`` can stand."""
-        return self.homes.get(self.accelerator_of[j], self.D)
+        return self.homes_of(self.accelerator_of[j])
+
+    def homes_of(self, g: str) -> tuple[str, ...]:
+        """List the domains in which accelerators ``g`` stand."""
+        return self.homes.get(g, self.D)
+
+    def order(self) -> Order:
+        """Return the periods as they follow each other."""
+        return Order.of(self.terms or NONE, self.T, self.hours)
+
+    def least_usd_per_hour(self, j: str) -> float:
+        """Return the least that a unit of ``j`` costs while it runs, on its cheapest term."""
+        g = self.accelerator_of[j]
+        if self.terms is not None and self.terms.priced(g):
+            return self.devices[j] * self.terms.least_usd_per_hour(g)
+        return float(self.usd_per_hour[j])
 
 
 def _sets(data: Instance) -> Iterator[str]:

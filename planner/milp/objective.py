@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pulp import LpAffineExpression as Sum
 
+from planner.milp import payments
+from planner.milp.terms import NONE
+
 if TYPE_CHECKING:
     from planner.milp.instance import Instance
     from planner.milp.variables import Variables
@@ -18,17 +21,28 @@ def units_are_paid(data: Instance, v: Variables) -> Sum:
     r"""(O1) What the units cost, busy or idle, in USD/h: a mean over the hours of all periods.
 
     .. math:: \frac{1}{H} \sum_{j,t} h_t c_j N_{jt}, \qquad H = \sum_t h_t
+
+    Units whose accelerators are held on terms are paid by these (O5 to O9).
     """
+    terms = data.terms or NONE
     return Sum(
         {
             v.N[j, t]: share * float(data.usd_per_hour[j])
             for t, share in data.shares().items()
             for j in data.J
+            if not terms.priced(data.accelerator_of[j])
         }
     )
 
 
-COSTS: Final = {"units": units_are_paid}
+COSTS: Final = {
+    "units": units_are_paid,
+    "owned": payments.owned_accelerators_are_kept,
+    "reserved": payments.reservations_are_paid,
+    "on-demand": payments.hours_on_demand_are_paid,
+    "spot": payments.spot_hours_are_paid,
+    "starting": payments.starting_is_paid,
+}
 """Cost terms by the name of their line in the bill."""
 
 

@@ -60,6 +60,7 @@ UNITS: Mapping[str, str] = {
     "C7": "unit",
     "C8": "USD/h",
     "C9": "req/s",
+    "C14": "accelerator",
 }
 """What each family's price is per; the others are definitions."""
 

@@ -55,7 +55,7 @@ def best_ratio(model: Model, settings: Settings, deadline: Deadline, solver: Sol
     best, theta = first.x, _ratio(goodput(first.x), cost(first.x))
     data = model.data
     least_share = min(data.shares().values())
-    least_unit = min((float(c) * least_share for c in data.usd_per_hour.values()), default=0.0)
+    least_unit = min((data.least_usd_per_hour(j) * least_share for j in data.J), default=0.0)
     # A fleet that is empty has no ratio; any other pays for a unit at least.
     least_cost = max(first.bound, least_unit)
     demand = sum(

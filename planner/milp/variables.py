@@ -9,6 +9,7 @@ import pulp
 
 from planner.milp.deferral import NOTHING
 from planner.milp.indices import ALONE, named
+from planner.milp.terms import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,6 +35,14 @@ class Variables:
     """y_bk: what is done of deferrable workload b in slot k, requests."""
     q: Mapping[tuple[str, str], pulp.LpVariable]
     """q_bk: what of b waits at the end of slot k, requests; at most what came in its window."""
+    R: Mapping[tuple[str, str, str], pulp.LpVariable]
+    """R_gcd: accelerators g held on the steady term c in domain d in all periods (integer)."""
+    O: Mapping[tuple[str, str, str, str], pulp.LpVariable]  # noqa: E741 - as on the page
+    """O_gcdt: accelerators g hired on term c in domain d in period t (integer)."""
+    Y: Mapping[tuple[str, str, str, str, str], pulp.LpVariable]
+    """Y_gcdab: of these, those that are started for period b after period a (integer)."""
+    s: Mapping[tuple[str, str, str, str], pulp.LpVariable]
+    """y_jdab: units of j in d that are started for period b after period a."""
 
 
 def name_of(family: str, index: Iterable[str]) -> str:
@@ -47,6 +56,8 @@ def name_of(family: str, index: Iterable[str]) -> str:
 def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
     """Add every decision variable to the problem."""
     work = data.deferral or NOTHING
+    terms, steps = data.terms or NONE, data.order().steps()
+    slow = {g for g, hours in terms.start_hours.items() if hours > 0}
     lent = [(j, b, t) for b in work.B for j in work.lenders(b) for t in work.T]
     slots = [(b, k) for b in work.B for k in work.S]
     apart = data.D != (ALONE,)
@@ -83,6 +94,31 @@ def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
         u={i: problem.add_variable(name_of("u", i), 0, None, pulp.LpInteger) for i in lent},
         y={i: problem.add_variable(name_of("y", i), 0) for i in slots},
         q={i: problem.add_variable(name_of("q", i), 0, work.latest(*i)) for i in slots},
+        R={
+            (g, c, d): problem.add_variable(name_of("R", (g, c, d)), 0, None, pulp.LpInteger)
+            for g, c in terms.steady()
+            for d in data.homes_of(g)
+        },
+        O={
+            (g, c, d, t): problem.add_variable(name_of("O", (g, c, d, t)), 0, None, pulp.LpInteger)
+            for g, c in terms.hired()
+            for d in data.homes_of(g)
+            for t in data.T
+        },
+        Y={
+            (g, c, d, *step): problem.add_variable(
+                name_of("Y", (g, c, d, *step)), 0, None, pulp.LpInteger
+            )
+            for g, c in terms.startable()
+            for d in data.homes_of(g)
+            for step in steps
+        },
+        s={
+            (j, d, *step): problem.add_variable(name_of("y", (j, d, *step)), 0)
+            for j in data.J
+            for d in data.domains_of(j)
+            for step in (steps if data.accelerator_of[j] in slow else ())
+        },
     )
 
 

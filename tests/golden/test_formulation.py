@@ -13,7 +13,7 @@ from planner.milp import Instance
 from planner.milp.formulation import CONSTRAINTS, TERMS, formulate
 from planner.milp.objective import COSTS
 from planner.milp.variables import Variables, declare, name_of
-from tests.instances import day_and_night, indexed, two_by_two
+from tests.instances import day_and_night, indexed, on_terms, two_by_two
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "formulation.md").read_text()
@@ -28,12 +28,15 @@ ALL_LIMITS = two_by_two(
 )
 
 WITH_DEFERRAL = dataclasses.replace(ALL_LIMITS, deferral=day_and_night())
-ONLY_INDEXED = {"C13"}
+ON_TERMS = dataclasses.replace(two_by_two(), terms=on_terms())
+OF_TERMS = {"O5", "O6", "O7", "O8", "O9", "C14", "C15", "C16", "C17", "C18", "C19", "C20", "C21"}
+ONLY_INDEXED = {"C13", "O9", "C16", "C17", "C18", "C19", "C20"}
 """Equations that a single period in a single domain does not have."""
 
 
 def data_of(number: str, folder: str) -> Instance:
     data = WITH_DEFERRAL if number in ("C10", "C11", "C12") else ALL_LIMITS
+    data = ON_TERMS if number in OF_TERMS else data
     return indexed(data) if folder == "indexed" else data
 
 
@@ -86,7 +89,8 @@ def test_page_lists_nothing_else() -> None:
 
 
 def test_whole_program_has_no_other_rows() -> None:
-    problem, _ = formulate(indexed(WITH_DEFERRAL))
+    data = dataclasses.replace(WITH_DEFERRAL, terms=on_terms())
+    problem, _ = formulate(indexed(data))
     families = {row.name.split("(")[0] for row in problem.constraints()}
     assert families == {family.__name__ for family in CONSTRAINTS.values()}
 
