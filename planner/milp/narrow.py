@@ -63,6 +63,12 @@ def loss_per_unit(model: Model, program: Program, row_duals: Floats) -> dict[str
     Its reduced cost at its best operating point: of the unit itself and of the point's weight.
     In the unit of the objective; 0 for the templates that the relaxation uses.
     """
+    losses = losses_in(model, program, row_duals)
+    return {j: min(losses[j, t] for t in model.data.T) for j in model.data.J}
+
+
+def losses_in(model: Model, program: Program, row_duals: Floats) -> dict[tuple[str, str], float]:
+    """Return the same by template and period, of a unit where it loses least."""
     sign = -1.0 if program.maximise else 1.0
     reduced = sign * (program.cost - program.A.T @ row_duals)
     of = dict(zip(program.columns, reduced.tolist(), strict=True))
@@ -73,9 +79,9 @@ def loss_per_unit(model: Model, program: Program, row_duals: Floats) -> dict[str
         for j in model.data.J
         for t in model.data.T
     }
-    losses = dict.fromkeys(model.data.J, float("inf"))
+    losses = dict.fromkeys(best, float("inf"))
     for (j, _, t), column in v.n.items():
-        losses[j] = min(losses[j], of[column.name] + best[j, t])
+        losses[j, t] = min(losses[j, t], of[column.name] + best[j, t])
     return losses
 
 
