@@ -229,7 +229,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     outcomes = _outcomes(scenario.uncertainty, demands)
     if not mistakes:
         mistakes += multiples_beyond_all_fleets(loaded, outcomes, demands)
-    mistakes += cannot_adapt(loaded)
+    mistakes += cannot_adapt(loaded, calendar)
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
