@@ -1,8 +1,10 @@
 """Tiny instances with answers worked out by hand, and large ones drawn at random."""
 
+import dataclasses
+
 import numpy as np
 
-from planner.milp import Deferral, Instance
+from planner.milp import Deferral, Instance, Term, Terms
 
 SHARES = (0.25, 0.5, 0.75, 0.9, 1.0)
 
@@ -66,6 +68,39 @@ def day_and_night(**changes: object) -> Deferral:
         "kept": {("big", "day"): 2, ("big", "night"): 1},
     }
     return Deferral(**(data | changes))  # type: ignore[arg-type]
+
+
+def indexed(data: Instance) -> Instance:
+    """Return two_by_two over a day of 16 h and a night of 8, in an east and a west domain.
+
+    By night a tenth of chat comes, and no batch. The a10 stand in the east, the h100 in both,
+    eight of them in the west.
+    """
+    return dataclasses.replace(
+        data,
+        T=("day", "night"),
+        D=("east", "west"),
+        hours={"day": 16.0, "night": 8.0},
+        demand_in={("chat", "night"): 1.0, ("batch", "night"): 0.0},
+        homes={"a10": ("east",)},
+        stock_in={("h100", "west"): 8},
+    )
+
+
+def on_terms(**changes: object) -> Terms:
+    """Terms for the h100 of two_by_two: 4 are owned, 4 more can be reserved; 30 min to start."""
+    data = {
+        "of": {
+            ("h100", "owned"): Term("owned", 0.5, 4),
+            ("h100", "year"): Term("reserved", 1.5, 4),
+            ("h100", "on-demand"): Term("on-demand", 2.5, least_hours=2.0),
+            ("h100", "spot"): Term("spot", 1.0, 6),
+        },
+        "spot_share": {"h100": 0.25},
+        "start_hours": {"h100": 0.5},
+        "ramp": {"h100": 8},
+    }
+    return Terms(**(data | changes))  # type: ignore[arg-type]
 
 
 def fleet_problem(

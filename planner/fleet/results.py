@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from planner.fleet.figures import Interval, Quantiles, Verdict
 from planner.fleet.pools import PrefixHits, RoutingShare
 from planner.spec import Spec
@@ -91,12 +93,14 @@ class PeriodWorkload(Spec):
 
 
 class PeriodResult(Spec):
-    """A span of like load, and the fixed fleet in it."""
+    """A span of like load, and the fleet in it."""
 
     id: str
     share: float
     """Of all time."""
     workloads: tuple[PeriodWorkload, ...]
+    units: dict[str, int] = Field(default_factory=dict)
+    """Replicas by pool, where the fleet adapts; empty where it is the same always."""
 
 
 class DeferredPeriod(Spec):

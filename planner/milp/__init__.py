@@ -13,6 +13,7 @@ from planner.milp.ranges import price_range
 from planner.milp.relax import NoFleetError, Shortfall, shortfalls, single_shortfalls
 from planner.milp.rivals import reduced_costs, with_one
 from planner.milp.solvers import check_solver
+from planner.milp.terms import Term, Terms
 
 __all__ = [
     "IDLE",
@@ -26,6 +27,8 @@ __all__ = [
     "Price",
     "Shortfall",
     "Step",
+    "Term",
+    "Terms",
     "check_solver",
     "choose",
     "price_range",

@@ -34,13 +34,18 @@ def without_dear(model: Model, program: Program, most_usd_per_hour: float) -> Pr
         program: The same rows and columns, with an objective.
         most_usd_per_hour: Cost that no fleet better than the best one known exceeds.
     """
-    dear = {j for j, usd in model.data.usd_per_hour.items() if usd > most_usd_per_hour}
-    if not any(model.data.usd_per_hour[j] > WIDE * most_usd_per_hour for j in dear):
+    data, shares = model.data, model.data.shares()
+    price = {
+        (j, t): share * data.least_usd_per_hour(j) for t, share in shares.items() for j in data.J
+    }
+    dear = {i for i, usd in price.items() if usd > most_usd_per_hour}
+    if not any(price[i] > WIDE * most_usd_per_hour for i in dear):
         return program
     upper = program.upper.copy()
     at = {name: i for i, name in enumerate(program.columns)}
-    for j in dear:
-        upper[at[model.v.n[j].name]] = 0.0
+    for (j, _, t), column in model.v.n.items():
+        if (j, t) in dear:
+            upper[at[column.name]] = 0.0
     return dataclasses.replace(program, upper=upper)
 
 

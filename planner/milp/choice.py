@@ -42,21 +42,32 @@ class Choice:
     name: Objective
     """What was wanted."""
     units: Mapping[str, int]
-    """Units by template; templates without units are left out."""
+    """Units by template, the most of any period; templates without units are left out."""
     weights: Mapping[Point, float]
-    """Units of template j at point o (idle included), by (j, o); zeros are left out."""
+    """Units of template j at point o (idle included), by (j, o), mean over the hours; zeros are
+    left out."""
+    units_in: Mapping[tuple[str, str, str], int]
+    """n_jdt by (j, d, t); zeros are left out."""
+    weights_in: Mapping[tuple[str, str, str], float]
+    """x_jot by (j, o, t); zeros are left out."""
     shed_rps: Mapping[str, float]
-    """Load that is turned away, by workload, req/s."""
+    """Load that is turned away, by workload, req/s, mean over the hours."""
     lent: Mapping[tuple[str, str, str], int]
     """Units of template j lent to deferrable workload b in period t, by (j, b, t)."""
     deferred: Mapping[tuple[str, str], float]
     """What is done of deferrable workload b in slot k, requests, by (b, k)."""
     waiting: Mapping[tuple[str, str], float]
     """What of it waits at the end of slot k, requests, by (b, k)."""
+    held: Mapping[tuple[str, str, str], int]
+    """R_gcd: accelerators on steady terms, by (g, c, d); zeros are left out."""
+    hired: Mapping[tuple[str, str, str, str], int]
+    """O_gcdt: accelerators hired by period, by (g, c, d, t); zeros are left out."""
+    started: Mapping[tuple[str, str, str, str, str], int]
+    """Y_gcdab: of these, those started for b after a, by (g, c, d, a, b); zeros are left out."""
     goodput_rps: Mapping[str, float]
-    """Compliant goodput by workload, req/s."""
+    """Compliant goodput by workload, req/s, mean over the hours."""
     bill: Mapping[str, float]
-    """USD/h by cost term; sums to ``cost_usd_per_hour``."""
+    """USD/h by cost term that there is; sums to ``cost_usd_per_hour``."""
     cost_usd_per_hour: float
     objective: float
     """Recomputed from the whole units: USD/h; req/s weighted by worth; req/s per USD/h."""
@@ -107,29 +118,42 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
     """
     data, v = model.data, model.v
     value = {var.name: float(y) for var, y in zip(model.problem.variables(), found.x, strict=True)}
-    units = {j: round(value[v.n[j].name]) for j in data.J}
-    weights = {
-        (j, o): value[v.x[j, o].name]
-        for j in data.J
-        for o in data.points_of(j)
-        if value[v.x[j, o].name] > NEGLIGIBLE * units[j] and units[j]
+    shares = data.shares()
+    units_in = {i: round(value[n.name]) for i, n in v.n.items()}
+    held = {i: round(value[n.name]) for i, n in v.N.items()}
+    units = {j: max(held[j, t] for t in data.T) for j in data.J}
+    weights_in = {
+        (j, o, t): value[x.name]
+        for (j, o, t), x in v.x.items()
+        if value[x.name] > NEGLIGIBLE * held[j, t] and held[j, t]
     }
+    weights: dict[Point, float] = {}
+    for (j, o, t), weight in weights_in.items():
+        weights[j, o] = weights.get((j, o), 0.0) + shares[t] * weight
     goodput_rps = dict.fromkeys(data.W, 0.0)
     for (j, o, w), rate in data.goodput_rps.items():
         goodput_rps[w] += rate * weights.get((j, o), 0.0)
     bill = {
-        line: float(sum(a * value[var.name] for var, a in term(data, v).items()))
+        line: float(sum(a * value[var.name] for var, a in columns.items()))
         for line, term in COSTS.items()
+        if (columns := term(data, v))
     }
     reached = relative_gap(found.objective, found.bound)
     return Choice(
         name=found.name,
         units={j: n for j, n in units.items() if n},
         weights=weights,
-        shed_rps={w: value[v.z[w].name] for w in data.W},
+        units_in={i: n for i, n in units_in.items() if n},
+        weights_in=weights_in,
+        shed_rps={
+            w: sum(share * value[v.z[w, t].name] for t, share in shares.items()) for w in data.W
+        },
         lent={i: round(value[u.name]) for i, u in v.u.items() if round(value[u.name])},
         deferred={i: value[y.name] for i, y in v.y.items()},
         waiting={i: value[q.name] for i, q in v.q.items()},
+        held={i: round(value[r.name]) for i, r in v.R.items() if round(value[r.name])},
+        hired={i: round(value[o.name]) for i, o in v.O.items() if round(value[o.name])},
+        started={i: round(value[y.name]) for i, y in v.Y.items() if round(value[y.name])},
         goodput_rps=goodput_rps,
         bill=bill,
         cost_usd_per_hour=sum(bill.values()),

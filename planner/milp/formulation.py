@@ -17,6 +17,7 @@ from planner.milp.constraints.serving import (
     every_request_is_offered,
     shedding_stays_within_its_limit,
     the_promise_is_kept,
+    units_are_counted_over_domains,
     units_run_at_operating_points,
 )
 from planner.milp.constraints.supply import (
@@ -25,11 +26,29 @@ from planner.milp.constraints.supply import (
     goodput_reaches_its_floor,
     units_stay_within_their_limit,
 )
+from planner.milp.constraints.terms import (
+    fleets_change_within_their_ramp,
+    spot_is_bounded,
+    starts_are_counted,
+    terms_stay_within_their_stock,
+    unit_starts_are_counted,
+    units_start_before_they_serve,
+    what_is_hired_stays_its_time,
+    what_is_used_is_held,
+)
+from planner.milp.indices import named
 from planner.milp.objective import (
     compliant_goodput,
     goodput_less_cost,
     hourly_cost,
     units_are_paid,
+)
+from planner.milp.payments import (
+    hours_on_demand_are_paid,
+    owned_accelerators_are_kept,
+    reservations_are_paid,
+    spot_hours_are_paid,
+    starting_is_paid,
 )
 from planner.milp.program import objective_of, read
 from planner.milp.variables import declare, name_of
@@ -49,6 +68,11 @@ TERMS: Final = {
     "O2": hourly_cost,
     "O3": compliant_goodput,
     "O4": goodput_less_cost,
+    "O5": owned_accelerators_are_kept,
+    "O6": reservations_are_paid,
+    "O7": hours_on_demand_are_paid,
+    "O8": spot_hours_are_paid,
+    "O9": starting_is_paid,
 }
 
 CONSTRAINTS: Final[Mapping[str, Family]] = {
@@ -64,18 +88,29 @@ CONSTRAINTS: Final[Mapping[str, Family]] = {
     "C10": units_are_lent_when_free,
     "C11": work_is_done_by_lent_units,
     "C12": deferred_work_is_done_in_its_window,
+    "C13": units_are_counted_over_domains,
+    "C14": terms_stay_within_their_stock,
+    "C15": spot_is_bounded,
+    "C16": starts_are_counted,
+    "C17": unit_starts_are_counted,
+    "C18": units_start_before_they_serve,
+    "C19": what_is_hired_stays_its_time,
+    "C20": fleets_change_within_their_ramp,
+    "C21": what_is_used_is_held,
 }
 
 
 def rows(data: Instance, v: Variables) -> Iterator[tuple[str, tuple[str, ...], pulp.LpConstraint]]:
     """Yield number, index and row of every family, in the order of the page.
 
+    A period or domain that stands alone is in no index.
+
     A family about an option of the scenario (C5 to C12) yields a row per limit that is given,
     so it is there or it is not.
     """
     for number, family in CONSTRAINTS.items():
         for index, row in family(data, v):
-            yield number, index, row
+            yield number, named(index), row
 
 
 @dataclass(frozen=True, slots=True)

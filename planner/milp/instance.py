@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
+from planner.milp import indices, terms
 from planner.milp.deferral import Deferral, mistakes_of
+from planner.milp.indices import ALONE
+from planner.milp.terms import NONE, Order, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -72,12 +75,29 @@ class Instance:
     deferral: Deferral | None = None
     """Work that may wait; None means that there is none."""
 
+    T: tuple[str, ...] = (ALONE,)
+    """Periods t, in order; one without a name unless the load changes."""
+    D: tuple[str, ...] = (ALONE,)
+    """Domains d; one without a name unless it matters where units stand."""
+    hours: Mapping[str, float] = field(default_factory=dict)
+    """h_t: weight of period t, hours; absent means 1."""
+    demand_in: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """D_wt: offered load of w in period t, req/s, may be 0; absent means ``demand_rps[w]``."""
+    homes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """D_g: domains in which accelerators g stand; absent means every one."""
+    stock_in: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """R_gd: accelerators g that can be had in domain d; absent means no limit."""
+    terms: Terms | None = None
+    """How accelerators are held and paid; units of those without terms cost ``usd_per_hour``."""
+
     def __post_init__(self) -> None:
         mistakes = [*_sets(self)]
-        mistakes = mistakes or [*_numbers(self), *_rates(self)]
+        mistakes = mistakes or [*_numbers(self), *_rates(self), *indices.mistakes_of(self)]
         if self.deferral is not None:
             mistakes += [*_ids("B", self.deferral.B), *_ids("T", self.deferral.T)]
             mistakes += [*_ids("S", self.deferral.S), *mistakes_of(self.deferral, self.J)]
+        if self.terms is not None:
+            mistakes += [*terms.mistakes_of(self.terms, self.G, self.T, self.hours)]
         if mistakes:
             raise InputError("\n".join(mistakes))
 
@@ -89,9 +109,43 @@ class Instance:
         """Return v_w, the worth of one compliant request of ``w`` (1 unless given)."""
         return self.value.get(w, 1.0)
 
+    def demand(self, w: str, t: str) -> float:
+        """Return D_wt, the offered load of ``w`` in period ``t``, req/s."""
+        return self.demand_in.get((w, t), self.demand_rps[w])
+
+    def scale(self, w: str, t: str) -> float:
+        """Return what rows about ``w`` in ``t`` are divided by: D_wt, or D_w where that is 0."""
+        return self.demand(w, t) or self.demand_rps[w]
+
+    def shares(self) -> dict[str, float]:
+        """Return h_t over the sum of all, by period."""
+        hours = {t: float(self.hours.get(t, 1.0)) for t in self.T}
+        total = sum(hours.values())
+        return {t: h / total for t, h in hours.items()}
+
+    def domains_of(self, j: str) -> tuple[str, ...]:
+        """List the domains in which units of ``j`` can stand."""
+        return self.homes_of(self.accelerator_of[j])
+
+    def homes_of(self, g: str) -> tuple[str, ...]:
+        """List the domains in which accelerators ``g`` stand."""
+        return self.homes.get(g, self.D)
+
+    def order(self) -> Order:
+        """Return the periods as they follow each other."""
+        return Order.of(self.terms or NONE, self.T, self.hours)
+
+    def least_usd_per_hour(self, j: str) -> float:
+        """Return the least that a unit of ``j`` costs while it runs, on its cheapest term."""
+        g = self.accelerator_of[j]
+        if self.terms is not None and self.terms.priced(g):
+            return self.devices[j] * self.terms.least_usd_per_hour(g)
+        return float(self.usd_per_hour[j])
+
 
 def _sets(data: Instance) -> Iterator[str]:
-    for name, ids in (("W", data.W), ("J", data.J), ("G", data.G)):
+    sets = (("W", data.W), ("J", data.J), ("G", data.G), ("T", data.T), ("D", data.D))
+    for name, ids in sets:
         yield from _ids(name, ids)
     if not data.W:
         yield "W: is empty; a plan needs a workload"
@@ -109,7 +163,7 @@ def _ids(name: str, ids: tuple[str, ...]) -> Iterator[str]:
         twice = sorted({i for i in ids if ids.count(i) > 1})
         yield f"{name}: {', '.join(twice)} stands there twice; keep one"
     for i in ids:
-        if not _ID.fullmatch(i):
+        if i != ALONE and not _ID.fullmatch(i):
             yield f"{name}: {i!r} is no id; use letters, digits and . : @ - only"
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.milp import highs
 from planner.milp.highs import Answer
+from planner.milp.indices import ALONE
 
 if TYPE_CHECKING:
     from planner.milp.formulation import Model
@@ -62,22 +63,34 @@ def loss_per_unit(model: Model, program: Program, row_duals: Floats) -> dict[str
     Its reduced cost at its best operating point: of the unit itself and of the point's weight.
     In the unit of the objective; 0 for the templates that the relaxation uses.
     """
+    losses = losses_in(model, program, row_duals)
+    return {j: min(losses[j, t] for t in model.data.T) for j in model.data.J}
+
+
+def losses_in(model: Model, program: Program, row_duals: Floats) -> dict[tuple[str, str], float]:
+    """Return the same by template and period, of a unit where it loses least."""
     sign = -1.0 if program.maximise else 1.0
     reduced = sign * (program.cost - program.A.T @ row_duals)
     of = dict(zip(program.columns, reduced.tolist(), strict=True))
-    v = model.v
-    return {
-        j: of[v.n[j].name] + min(of[v.x[j, o].name] for o in model.data.points_of(j))
+    v, apart = model.v, model.data.D != (ALONE,)
+    best = {
+        (j, t): min(of[v.x[j, o, t].name] for o in model.data.points_of(j))
+        + (of[v.N[j, t].name] if apart else 0.0)
         for j in model.data.J
+        for t in model.data.T
     }
+    losses = dict.fromkeys(best, float("inf"))
+    for (j, _, t), column in v.n.items():
+        losses[j, t] = min(losses[j, t], of[column.name] + best[j, t])
+    return losses
 
 
 def _only(model: Model, program: Program, kept: set[str], start: Floats | None) -> Program:
     """Return the program without units of other templates, but for those of ``start``."""
     upper = program.upper.copy()
     at = {name: i for i, name in enumerate(program.columns)}
-    for j in model.data.J:
-        column = at[model.v.n[j].name]
+    for (j, _, _), n in model.v.n.items():
+        column = at[n.name]
         if j not in kept and not (start is not None and start[column] > 0):
             upper[column] = 0.0
     return dataclasses.replace(program, upper=upper)

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pulp import LpAffineExpression as Sum
 
+from planner.milp import payments
+from planner.milp.terms import NONE
+
 if TYPE_CHECKING:
     from planner.milp.instance import Instance
     from planner.milp.variables import Variables
@@ -15,14 +18,31 @@ Objective = Literal["min_cost", "max_goodput", "max_goodput_per_usd"]
 
 
 def units_are_paid(data: Instance, v: Variables) -> Sum:
-    r"""(O1) What the units cost, busy or idle, in USD/h.
+    r"""(O1) What the units cost, busy or idle, in USD/h: a mean over the hours of all periods.
 
-    .. math:: \sum_{j} c_j n_j
+    .. math:: \frac{1}{H} \sum_{j,t} h_t c_j N_{jt}, \qquad H = \sum_t h_t
+
+    Units whose accelerators are held on terms are paid by these (O5 to O9).
     """
-    return Sum({v.n[j]: float(data.usd_per_hour[j]) for j in data.J})
+    terms = data.terms or NONE
+    return Sum(
+        {
+            v.N[j, t]: share * float(data.usd_per_hour[j])
+            for t, share in data.shares().items()
+            for j in data.J
+            if not terms.priced(data.accelerator_of[j])
+        }
+    )
 
 
-COSTS: Final = {"units": units_are_paid}
+COSTS: Final = {
+    "units": units_are_paid,
+    "owned": payments.owned_accelerators_are_kept,
+    "reserved": payments.reservations_are_paid,
+    "on-demand": payments.hours_on_demand_are_paid,
+    "spot": payments.spot_hours_are_paid,
+    "starting": payments.starting_is_paid,
+}
 """Cost terms by the name of their line in the bill."""
 
 
@@ -40,12 +60,18 @@ def hourly_cost(data: Instance, v: Variables) -> Sum:
 def compliant_goodput(data: Instance, v: Variables) -> Sum:
     r"""(O3) Compliant requests per second, weighted by their worth. Maximised by ``max_goodput``.
 
-    .. math:: G = \sum_{j,o} \Bigl( \sum_w v_w g_{jow} \Bigr) x_{jo}
+    .. math:: G = \frac{1}{H} \sum_{j,o,t} h_t \Bigl( \sum_w v_w g_{jow} \Bigr) x_{jot}
     """
     worth = {(j, o): 0.0 for j in data.J for o in data.O[j]}
     for (j, o, w), rate in data.goodput_rps.items():
         worth[j, o] += data.worth(w) * float(rate)
-    return Sum({v.x[point]: rate for point, rate in worth.items()})
+    return Sum(
+        {
+            v.x[j, o, t]: share * rate
+            for t, share in data.shares().items()
+            for (j, o), rate in worth.items()
+        }
+    )
 
 
 def goodput_less_cost(data: Instance, v: Variables, theta: float) -> Sum:

@@ -60,6 +60,7 @@ UNITS: Mapping[str, str] = {
     "C7": "unit",
     "C8": "USD/h",
     "C9": "req/s",
+    "C14": "accelerator",
 }
 """What each family's price is per; the others are definitions."""
 
@@ -168,7 +169,7 @@ def program_of(model: Model, choice: Choice) -> Program:
 def _row_scale(data: Instance, number: str, index: tuple[str, ...]) -> float:
     """Return what the page divides a row by."""
     if number in ("C2", "C3", "C5"):
-        return data.demand_rps[index[0]]
+        return data.scale(index[0], index[1] if len(index) > 1 else data.T[0])
     if number == "C8":
         return data.budget_usd_per_hour or 1.0
     if number == "C9":

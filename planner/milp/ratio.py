@@ -53,10 +53,16 @@ def best_ratio(model: Model, settings: Settings, deadline: Deadline, solver: Sol
     rough = replace(deadline.limit(settings, 0.5), gap=max(settings.gap, FIRST_GAP))
     first = cheapest(model, rough, deadline, solver)
     best, theta = first.x, _ratio(goodput(first.x), cost(first.x))
-    least_unit = min((float(c) for c in model.data.usd_per_hour.values()), default=0.0)
+    data = model.data
+    least_share = min(data.shares().values())
+    least_unit = min((data.least_usd_per_hour(j) * least_share for j in data.J), default=0.0)
     # A fleet that is empty has no ratio; any other pays for a unit at least.
     least_cost = max(first.bound, least_unit)
-    demand = sum(model.data.worth(w) * d for w, d in model.data.demand_rps.items())
+    demand = sum(
+        share * data.worth(w) * data.demand(w, t)
+        for t, share in data.shares().items()
+        for w in data.W
+    )
     bound = demand / least_cost if least_cost > 0 else float("inf")
     steps = [Step(0.0, goodput(best), cost(best), bound)]
 

@@ -21,6 +21,7 @@ from planner.milp.formulation import CONSTRAINTS, rows
 from planner.milp.highs import Settings
 from planner.milp.program import read
 from planner.milp.solve import RAW
+from planner.milp.terms import NONE
 from planner.milp.variables import declare, name_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     Limit = tuple[str, tuple[str, ...]]
 
-LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9")
+LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C14")
 """Families that a user could loosen."""
 LAST_RESORT: Final = 1e3
 """Price of a share of demand that no unit takes, beside one of a limit that gives way."""
@@ -158,7 +159,11 @@ def single_shortfalls(data: Instance, time_limit_s: float = 60.0) -> tuple[Short
 def _limits(data: Instance) -> list[Limit]:
     """List every limit that is given, in the order of the page."""
     v = declare(pulp.LpProblem("limits", pulp.LpMinimize), data)
-    return [(number, index) for number, index, _ in rows(data, v) if number in LIMITS]
+    return [
+        (number, index)
+        for number, index, _ in rows(data, v)
+        if number in LIMITS and _is_limit(data, number, index)
+    ]
 
 
 def _elastic(
@@ -170,7 +175,7 @@ def _elastic(
     slack: dict[Limit, pulp.LpVariable] = {}
     for number, index, row in rows(data, v):
         limit = (number, index)
-        if gives(limit):
+        if gives(limit) and _is_limit(data, number, index):
             slack[limit] = problem.add_variable(name_of("slack", (number, *index)), 0)
             size = _size(data, limit) / _scale(data, limit)
             give = -size if row.sense == pulp.LpConstraintLE else size
@@ -208,13 +213,34 @@ def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, 
         "C2": (1.0, share),
         "C3": (data.promise.get(i), share),
         "C5": (data.shed_limit.get(i), share),
-        "C6": (data.stock.get(i), "accelerators"),
+        "C6": (_stock(data, index) if number == "C6" else None, "accelerators"),
         "C7": (data.max_units.get(i), "units"),
         "C8": (data.budget_usd_per_hour, "USD/h"),
         "C9": (data.goodput_floor_rps, "req/s"),
+        "C14": (_term_stock(data, index) if number == "C14" else None, "accelerators"),
     }
     limit, unit = of[number]
     return float(limit or 0.0), unit
+
+
+def _is_limit(data: Instance, number: str, index: tuple[str, ...]) -> bool:
+    """Tell rows that are a limit of the user's from those of their family that only count."""
+    if number == "C14":
+        terms = data.terms or NONE
+        return terms.of[index[0], index[1]].kind != "owned"
+    return True
+
+
+def _term_stock(data: Instance, index: tuple[str, ...]) -> int | None:
+    return (data.terms or NONE).of[index[0], index[1]].stock
+
+
+def _stock(data: Instance, index: tuple[str, ...]) -> int | None:
+    """Return the limit of a row of C6: of a domain if the index names one, else of all."""
+    g, *rest = index
+    if rest and rest[0] in data.D:
+        return data.stock_in.get((g, rest[0]))
+    return data.stock.get(g)
 
 
 def _size(data: Instance, limit: Limit) -> float:

@@ -19,6 +19,7 @@ from planner.milp.choose import choose
 from planner.milp.clock import Deadline
 from planner.milp.formulation import model_of
 from planner.milp.highs import Settings
+from planner.milp.narrow import loss_per_unit
 from planner.milp.prices import money_of, program_of
 
 if TYPE_CHECKING:
@@ -46,18 +47,13 @@ def reduced_costs(
     if answer.row_duals is None:
         raise LimitReachedError("the time limit passed before the templates were priced")
     duals = np.asarray(answer.row_duals)
-    beyond = program.cost - program.A.T @ duals
-    if program.maximise:
-        beyond = -beyond
-    column = dict(zip(program.columns, beyond.tolist(), strict=True))
+    losses = loss_per_unit(model, program, duals)
     budget = {row: -dual for row, dual in zip(program.rows, duals.tolist(), strict=True)}
     money = money_of(choice, budget.get("budget_is_kept()"))
     factor = abs(money) if money is not None else None
     found: dict[str, float | None] = {}
     for j in data.J:
-        least = min(column[model.v.x[j, o].name] for o in data.points_of(j))
-        unit = max(column[model.v.n[j].name] + least, 0.0)
-        found[j] = None if factor is None else unit * factor
+        found[j] = None if factor is None else max(losses[j], 0.0) * factor
     return found
 
 

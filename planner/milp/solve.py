@@ -9,7 +9,7 @@ import numpy as np
 import pulp
 
 from planner.errors import InfeasibleError, LimitReachedError, SolverError
-from planner.milp import highs, narrow, solvers
+from planner.milp import highs, solvers, spread
 from planner.milp.check import check_bound, check_integers, check_rows
 from planner.milp.highs import Answer, Settings
 
@@ -63,7 +63,7 @@ def solve(
     """
     name = solver if isinstance(solver, str) else solver.name
     if isinstance(solver, str) and solver.lower() == "highs":
-        answer = narrow.run(model, program, settings, model.start if start is None else start)
+        answer = spread.run(model, program, settings, model.start if start is None else start)
     else:
         answer = _ask_pulp(model, program, settings, solver)
     if answer.status == "infeasible":

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pulp
 
 from planner.milp.deferral import NOTHING
+from planner.milp.indices import ALONE, named
+from planner.milp.terms import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,20 +19,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """One mapping per symbol; keys are the symbol's indices."""
+    """One mapping per symbol; keys are the symbol's indices, names leave out what stands alone."""
 
-    n: Mapping[str, pulp.LpVariable]
-    """n_j: units of template j (integer)."""
-    x: Mapping[tuple[str, str], pulp.LpVariable]
-    """x_jo: units of template j that run at point o (a weight, not integer)."""
-    z: Mapping[str, pulp.LpVariable]
-    """z_w: load of workload w that is turned away, req/s; fixed at 0 without a shed limit."""
+    n: Mapping[tuple[str, str, str], pulp.LpVariable]
+    """n_jdt: units of template j in domain d in period t (integer)."""
+    N: Mapping[tuple[str, str], pulp.LpVariable]
+    """N_jt: units of template j in period t; with one domain the column n itself."""
+    x: Mapping[tuple[str, str, str], pulp.LpVariable]
+    """x_jot: units of template j that run at point o in period t (a weight, not integer)."""
+    z: Mapping[tuple[str, str], pulp.LpVariable]
+    """z_wt: load of workload w turned away in period t, req/s; 0 without a shed limit."""
     u: Mapping[tuple[str, str, str], pulp.LpVariable]
     """u_jbt: units of template j lent to deferrable workload b in period t (integer)."""
     y: Mapping[tuple[str, str], pulp.LpVariable]
     """y_bk: what is done of deferrable workload b in slot k, requests."""
     q: Mapping[tuple[str, str], pulp.LpVariable]
     """q_bk: what of b waits at the end of slot k, requests; at most what came in its window."""
+    R: Mapping[tuple[str, str, str], pulp.LpVariable]
+    """R_gcd: accelerators g held on the steady term c in domain d in all periods (integer)."""
+    O: Mapping[tuple[str, str, str, str], pulp.LpVariable]  # noqa: E741 - as on the page
+    """O_gcdt: accelerators g hired on term c in domain d in period t (integer)."""
+    Y: Mapping[tuple[str, str, str, str, str], pulp.LpVariable]
+    """Y_gcdab: of these, those that are started for period b after period a (integer)."""
+    s: Mapping[tuple[str, str, str, str], pulp.LpVariable]
+    """y_jdab: units of j in d that are started for period b after period a."""
 
 
 def name_of(family: str, index: Iterable[str]) -> str:
@@ -38,30 +50,77 @@ def name_of(family: str, index: Iterable[str]) -> str:
 
     PuLP writes ``-`` as ``_``; ids hold no underscore, so names stay apart.
     """
-    return f"{family}({','.join(index)})"
+    return f"{family}({','.join(named(index))})"
 
 
 def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
     """Add every decision variable to the problem."""
     work = data.deferral or NOTHING
+    terms, steps = data.terms or NONE, data.order().steps()
+    slow = {g for g, hours in terms.start_hours.items() if hours > 0}
     lent = [(j, b, t) for b in work.B for j in work.lenders(b) for t in work.T]
     slots = [(b, k) for b in work.B for k in work.S]
-    fewest = data.min_units
+    apart = data.D != (ALONE,)
+    n = {
+        (j, d, t): problem.add_variable(
+            name_of("n", (j, d, t)), 0 if apart else _fewest(data, j), None, pulp.LpInteger
+        )
+        for t in data.T
+        for j in data.J
+        for d in data.domains_of(j)
+    }
     return Variables(
-        n={
-            j: problem.add_variable(name_of("n", (j,)), fewest.get(j, 0), None, pulp.LpInteger)
+        n=n,
+        N={
+            (j, t): problem.add_variable(name_of("N", (j, t)), _fewest(data, j))
+            if apart
+            else n[j, ALONE, t]
+            for t in data.T
             for j in data.J
         },
         x={
-            (j, o): problem.add_variable(name_of("x", (j, o)), 0)
+            (j, o, t): problem.add_variable(name_of("x", (j, o, t)), 0)
+            for t in data.T
             for j in data.J
             for o in data.points_of(j)
         },
         z={
-            w: problem.add_variable(name_of("z", (w,)), 0, None if w in data.shed_limit else 0)
+            (w, t): problem.add_variable(
+                name_of("z", (w, t)), 0, None if w in data.shed_limit else 0
+            )
+            for t in data.T
             for w in data.W
         },
         u={i: problem.add_variable(name_of("u", i), 0, None, pulp.LpInteger) for i in lent},
         y={i: problem.add_variable(name_of("y", i), 0) for i in slots},
         q={i: problem.add_variable(name_of("q", i), 0, work.latest(*i)) for i in slots},
+        R={
+            (g, c, d): problem.add_variable(name_of("R", (g, c, d)), 0, None, pulp.LpInteger)
+            for g, c in terms.steady()
+            for d in data.homes_of(g)
+        },
+        O={
+            (g, c, d, t): problem.add_variable(name_of("O", (g, c, d, t)), 0, None, pulp.LpInteger)
+            for g, c in terms.hired()
+            for d in data.homes_of(g)
+            for t in data.T
+        },
+        Y={
+            (g, c, d, *step): problem.add_variable(
+                name_of("Y", (g, c, d, *step)), 0, None, pulp.LpInteger
+            )
+            for g, c in terms.startable()
+            for d in data.homes_of(g)
+            for step in steps
+        },
+        s={
+            (j, d, *step): problem.add_variable(name_of("y", (j, d, *step)), 0)
+            for j in data.J
+            for d in data.domains_of(j)
+            for step in (steps if data.accelerator_of[j] in slow else ())
+        },
     )
+
+
+def _fewest(data: Instance, j: str) -> int:
+    return data.min_units.get(j, 0)

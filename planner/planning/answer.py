@@ -15,6 +15,7 @@ from planner.planning.answered import Answer, Tried
 from planner.planning.clock import Clock
 from planner.planning.deferral import NOT_PLACED, grown, place_deferred
 from planner.planning.document import plan_document
+from planner.planning.hourly import NOT_ADAPTED, adapt, no_terms, settled
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from planner.candidates.template import Removed, Template
     from planner.fleet import Decision, FleetPlan
     from planner.planning.fleet import Fleet
+    from planner.planning.hourly import Adapted
     from planner.scenario.load import LoadedScenario
     from planner.simulation.effort import Effort
 
@@ -223,6 +225,10 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             refined = replace(refined, best=None, last=shown, unsettled=NOT_PLACED)
         else:
             refined, shown = grown(answer.problem, refined, shown, placed)
+    try:
+        refined, adapted = _adapted(answer, refined, shown, clock, tell)
+    except InfeasibleError as error:
+        return infeasible_plan(answer, "infeasible", no_terms(error), left_out)
     tell("sweeping the demand", 0.95)
     problem, study, effort = answer.problem, answer.study, answer.effort
     router = problem.policies.router
@@ -232,21 +238,37 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
         tried = Tried(
             demand=sweep_demand(study, shown.fleet, router, effort),
             arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort),
-            periods=placed.periods
+            periods=adapted.periods
+            if adapted is not None
+            else placed.periods
             if placed is not None
             else period_results(problem, study, shown.fleet, effort),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
             scenarios=scenario_results(answer, shown.fleet, clock),
             cold=_cold(answer, alone, clock, tell) if kept else None,
+            adapted=adapted,
             alone=alone,
         )
         return plan_document(answer, refined, shown, tried, found.screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
         stopped = replace(refined, unsettled=refined.unsettled or LIMIT_ENDED)
         deferred = placed.results if placed is not None else ()
-        tried = Tried((), (), (), told, deferred, alone=alone)
+        tried = Tried((), (), (), told, deferred, alone=alone, adapted=adapted)
         return plan_document(answer, stopped, shown, tried, found.screened, left_out)
+
+
+def _adapted(
+    answer: Answer, refined: Refined, shown: Verified, clock: Clock, tell: Teller
+) -> tuple[Refined, Adapted | None]:
+    """Find a fleet for every period, where that is asked for."""
+    if not answer.problem.adapts:
+        return refined, None
+    try:
+        adapted = adapt(answer, refined, shown.fleet, clock, tell)
+    except (LimitReachedError, KeyboardInterrupt):
+        return replace(refined, best=None, last=shown, unsettled=NOT_ADAPTED), None
+    return settled(refined, shown, adapted), adapted
 
 
 def _cold(answer: Answer, shown: Verified, clock: Clock, tell: Teller) -> Cold:

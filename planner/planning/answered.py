@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Catalogue
     from planner.fleet import Decision, DeferredResult, PeriodResult, ScenarioResult
+    from planner.planning.hourly import Adapted
     from planner.planning.prefixes import Cold
     from planner.planning.refine import Verified
     from planner.planning.sweep import Arrived
@@ -44,6 +45,8 @@ class Tried:
     scenarios: tuple[ScenarioResult, ...] = ()
     cold: Cold | None = None
     """The plan at a hit rate of 0, where prefixes are kept."""
+    adapted: Adapted | None = None
+    """The fleets by period, where the fleet adapts."""
     alone: Verified | None = None
     """The fleet before units were added for work that waits, where there is such work. What was
     decided between is compared with it."""

@@ -19,6 +19,7 @@ from planner.fleet import (
 )
 from planner.planning.alternatives import alternatives, with_numbers
 from planner.planning.goals import changes_of, steps_of
+from planner.planning.hourly_document import objective_over, totals_over
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
 from planner.planning.limits import limit_uses
 from planner.planning.periods import over_all_periods
@@ -103,7 +104,7 @@ def plan_document(
     standing = stand(problem, shown.fleet, problem.running)
     unproven = standing.why_not or why_unproven(problem, refined, shown, kept_in)
     verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
-    sample = shown.judgement.sample
+    sample, by_hour = shown.judgement.sample, tried.adapted
     workloads = workload_results(problem, answer.study, answer.effort, shown.fleet, shown.judgement)
     return FleetPlan(
         planner_version=version(),
@@ -111,8 +112,12 @@ def plan_document(
         created=answer.created,
         scenario=effective_scenario(answer),
         status="optimal" if is_optimal(refined, verified) and not standing.why_not else "feasible",
-        objective=_objective(problem, refined, shown),
-        totals=totals(answer, shown).model_copy(update={"nodes": standing.nodes}),
+        objective=_objective(problem, refined, shown)
+        if by_hour is None
+        else objective_over(problem, by_hour),
+        totals=(
+            totals(answer, shown) if by_hour is None else totals_over(answer, shown, by_hour)
+        ).model_copy(update={"nodes": standing.nodes}),
         pools=tuple(
             pool_document(answer, refined, pool, asked, runs)
             for pool, asked, runs in zip(
@@ -129,11 +134,12 @@ def plan_document(
         deferred=tried.deferred,
         placement=standing.replicas,
         topology=problem.topology,
-        supply=supply_lines(problem, shown.fleet),
-        bill=bill_lines(shown.fleet),
+        supply=supply_lines(problem, shown.fleet) if by_hour is None else by_hour.supply,
+        bill=bill_lines(shown.fleet) if by_hour is None else by_hour.bill,
         decisions=(
             *decisions(answer.problem, refined, alone, left_out),
             *tried.decisions,
+            *((by_hour.decision,) if by_hour is not None else ()),
             *standing.decisions,
             *what_the_cache_is_worth(problem, alone, tried.cold),
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),

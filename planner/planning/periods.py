@@ -58,9 +58,9 @@ def period_results(
     """
     if problem.calendar is None:
         return ()
-    size = _short(effort)
+    size = short(effort)
     return tuple(
-        _result(
+        in_period(
             problem,
             study,
             _without(fleet, lent or {}, period),
@@ -107,7 +107,7 @@ def judge_over_time(
     over = {w: d.slo.attainment_over for w, d in enumerate(problem.demands)}
     if problem.calendar is None or not any(over.values()):
         return judged
-    size = _short(effort)
+    size = short(effort)
     while True:
         found = _Periods(problem, study, fleet, size, stream)
         intervals: list[Estimate | None] = [None] * len(over)
@@ -184,7 +184,8 @@ def _loads(problem: Problem, fleet: Fleet, period: Period) -> tuple[list[FleetPo
     return [pool for pool in pools if sum(pool.load_rps) > 0], rates
 
 
-def _short(effort: Effort) -> RunSize:
+def short(effort: Effort) -> RunSize:
+    """Return the size of the runs of a period: a verification has many."""
     return RunSize(
         max(effort.verify.requests // 2, 1),
         max(effort.verify.replications // 2, 3),
@@ -192,9 +193,10 @@ def _short(effort: Effort) -> RunSize:
     )
 
 
-def _result(
+def in_period(
     problem: Problem, study: Study, fleet: Fleet, period: Period, size: RunSize
 ) -> PeriodResult:
+    """Simulate a fleet at the load of a period, routed as it is at the load planned for."""
     loaded, rates = _loads(problem, fleet, period)
     served: list[PeriodWorkload] = []
     if loaded:

@@ -60,7 +60,8 @@ class Calendar:
     notes: tuple[str, ...]
     """What was chosen and how well periods stand for the windows they were made of."""
     slots: tuple[Slot, ...] = ()
-    """Windows in order of time, the first after the last; none where no work may wait."""
+    """Windows in order of time, the first after the last; none where no work may wait and no
+    fleet adapts."""
     slot_s: float = 3600.0
     """Length of a slot, seconds."""
 
@@ -149,7 +150,7 @@ def make_calendar(
         tuple(target.tolist()),
         (*_said(traffic, target, workloads, over or {}), *_said_over(workloads, over or {}), note),
         tuple(Slot(int(member[i]), tuple(waiting[i].tolist())) for i in windows.order)
-        if deferrable
+        if deferrable or traffic.adapt == "hourly"
         else (),
         windows.length_s,
     )

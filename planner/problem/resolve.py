@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
+from planner.problem.adapting import adapts, cannot_adapt
 from planner.problem.arrivals import at_rate
 from planner.problem.current import current_plan, units_of
 from planner.problem.curves import own_laws
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
     from planner.scenario.slo import Slo
+    from planner.scenario.terms import SupplyTerms
     from planner.scenario.traffic import Traffic
     from planner.scenario.uncertainty import Uncertainty
     from planner.topology import Topology
@@ -117,6 +119,8 @@ class Supply:
     usd_per_hour: float
     price_source: str
     term: str
+    terms: SupplyTerms | None = None
+    """Others on which it can be held, where the fleet adapts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,10 @@ class Problem:
     gap: float
     time_limit_s: float
     calendar: Calendar | None = None
+    adapts: bool = False
+    """Whether every period has a fleet of its own."""
+    peak_factor: float = 1.0
+    """How much higher than its mean the load of a window may be for minutes."""
     """Load over time, where there is any; the demands are those that are planned for."""
     laws: tuple[StepLawRow, ...] = ()
     """Step laws of the user's own, which take the place of the catalogue's."""
@@ -221,6 +229,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     outcomes = _outcomes(scenario.uncertainty, demands)
     if not mistakes:
         mistakes += multiples_beyond_all_fleets(loaded, outcomes, demands)
+    mistakes += cannot_adapt(loaded, calendar)
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
@@ -234,6 +243,8 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
         calendar=calendar,
+        adapts=adapts(scenario),
+        peak_factor=scenario.traffic.peak_factor if scenario.traffic else 1.0,
         laws=tuple(row for rows in laws for row in rows),
         deferred=deferred,
         outcomes=outcomes,
@@ -400,4 +411,4 @@ def _supplies(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) 
             at = loaded.at("accelerators", i, "price_from")
             mistakes.append((at, f"accelerators.{i}.price_from: {error}"))
             continue
-        yield Supply(accelerator, offer.stock, price, source, term)
+        yield Supply(accelerator, offer.stock, price, source, term, offer.terms)

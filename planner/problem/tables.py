@@ -288,6 +288,11 @@ def _supplies(
             known = nearest(offer.id, [a.id for a in file.accelerators])
             what = f"accelerators.{i}.id: {offer.id!r} is not in the capacity table; {known}"
             mistakes.append((loaded.at("accelerators", i, "id"), what))
+        if offer.terms is not None:
+            what = "a capacity table has no hours to adapt to; leave the terms out"
+            mistakes.append(
+                (loaded.at("accelerators", i, "terms"), f"accelerators.{i}.terms: {what}")
+            )
         try:
             price, source, term = _price(loaded, i, catalogue)
         except InputError as error:

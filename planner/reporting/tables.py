@@ -330,6 +330,7 @@ def _over_time(plan: FleetPlan) -> Iterator[RenderableType]:
     if not plan.periods:
         return
     names = [result.id for result in plan.workloads]
+    adapts = any(period.units for period in plan.periods)
     rows = []
     for period in plan.periods:
         found = {w.id: w for w in period.workloads}
@@ -337,9 +338,11 @@ def _over_time(plan: FleetPlan) -> Iterator[RenderableType]:
             f"{rate(w.offered_rps)}: {interval(w.attainment)} {w.verdict}" if w else "no load"
             for w in (found.get(name) for name in names)
         ]
-        rows.append((period.id, share(period.share), *cells))
-    yield heading("This fleet over time")
-    yield grid(("period", ">of the time", *names), rows)
+        units = ", ".join(f"{n} × {pool}" for pool, n in period.units.items())
+        fleet = (units or "none",) if adapts else ()
+        rows.append((period.id, share(period.share), *fleet, *cells))
+    yield heading("The fleet by the hour" if adapts else "This fleet over time")
+    yield grid(("period", ">of the time", *(("replicas",) if adapts else ()), *names), rows)
 
 
 def stands_in_the_way(x: Infeasibility) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from planner.scenario.terms import SupplyTerms
 from planner.spec import Spec, mistake
 from planner.units import LEAST_USD_PER_HOUR, UnitPrice, UsdPerHour
 
@@ -35,6 +36,9 @@ class AcceleratorOffer(Spec):
 
     price_from: PriceChoice | None = None
     """Take the price from the catalogue instead."""
+
+    terms: SupplyTerms | None = None
+    """Other terms on which it can be held, where ``traffic.adapt`` is ``hourly``."""
 
     @field_validator("stock", mode="before")
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -77,8 +77,8 @@ class Growth(Spec):
 class Traffic(Spec):
     """Load over time. The rate of a workload's ``arrivals`` is its mean over all of it.
 
-    One fleet is planned, for the load that ``plan_for`` names; what it attains in every other
-    period is listed in the plan.
+    A fleet is planned for the load that ``plan_for`` names; what it attains in every other
+    period is listed in the plan. With ``adapt: hourly`` each period has its own share of it.
     """
 
     profiles: tuple[Profile, ...] = Field(min_length=1)
@@ -91,6 +91,10 @@ class Traffic(Spec):
     peak_factor: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)] = 1.0
     """How much higher than its mean the load of a window may be for minutes; multiplies what is
     planned for."""
+
+    adapt: Literal["never", "hourly"] = "never"
+    """``hourly``: the fleet has as many replicas in each period as it takes, and accelerators are
+    held on the ``terms`` that suit; ``never``: one fleet for all periods."""
 
     growth: Growth | None = None
     """Growth until the time that is planned for."""

@@ -24,7 +24,8 @@ def units_are_lent_when_free(data: Instance, v: Variables) -> Rows:
         mine = [b for b in work.B if j in work.lenders(b)]
         for t in work.T if mine else ():
             lent: Terms = {v.u[j, b, t]: 1.0 for b in mine}
-            yield (j, t), Sum(lent | {v.n[j]: -1.0}) <= -work.kept.get((j, t), 0)
+            units = v.N[j, t if t in data.T else data.T[0]]
+            yield (j, t), Sum(lent | {units: -1.0}) <= -work.kept.get((j, t), 0)
 
 
 def work_is_done_by_lent_units(data: Instance, v: Variables) -> Rows:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from pulp import LpAffineExpression as Sum
 
+from planner.milp.indices import ALONE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -25,70 +27,96 @@ if TYPE_CHECKING:
 def units_run_at_operating_points(data: Instance, v: Variables) -> Rows:
     r"""(C1) Every unit runs at an operating point, or at a mix of them; idle is a point.
 
-    .. math:: \sum_{o \in O_j} x_{jo} - n_j = 0 \qquad \forall j \in J
+    .. math:: \sum_{o \in O_j} x_{jot} - N_{jt} = 0 \qquad \forall j, t
     """
-    for j in data.J:
-        weights: Terms = {v.x[j, o]: 1.0 for o in data.points_of(j)}
-        yield (j,), Sum(weights | {v.n[j]: -1.0}) == 0
+    for t in data.T:
+        for j in data.J:
+            weights: Terms = {v.x[j, o, t]: 1.0 for o in data.points_of(j)}
+            yield (j, t), Sum(weights | {v.N[j, t]: -1.0}) == 0
 
 
 def every_request_is_offered(data: Instance, v: Variables) -> Rows:
     r"""(C2) All demand reaches a unit, unless the scenario lets some of it be turned away.
 
-    .. math:: \sum_{j,o} \frac{\lambda_{jow}}{D_w} x_{jo} + \frac{z_w}{D_w} = 1
-              \qquad \forall w \in W
+    .. math:: \sum_{j,o} \frac{\lambda_{jow}}{D_{wt}} x_{jot} + \frac{z_{wt}}{D_{wt}} = 1
+              \qquad \forall w, t
+
+    Where nothing comes in a period, nothing is offered in it.
     """
-    shares = _shares(data, v, data.load_rps)
-    for w in data.W:
-        yield (w,), Sum(shares[w] | {v.z[w]: 1 / data.demand_rps[w]}) == 1
+    for t in data.T:
+        shares = _shares(data, v, data.load_rps, t)
+        for w in data.W:
+            offered = 1 if data.demand(w, t) > 0 else 0
+            yield (w, t), Sum(shares[w] | {v.z[w, t]: 1 / data.scale(w, t)}) == offered
 
 
 def the_promise_is_kept(data: Instance, v: Variables) -> Rows:
     r"""(C3) The promised share of all demand meets every deadline (joint attainment).
 
-    .. math:: \sum_{j,o} \frac{g_{jow}}{D_w} x_{jo} \ge \alpha_w \qquad \forall w \in W
+    .. math:: \sum_{j,o} \frac{g_{jow}}{D_{wt}} x_{jot} \ge \alpha_w
+              \qquad \forall w, t : D_{wt} > 0
     """
-    shares = _shares(data, v, data.goodput_rps)
-    for w in data.W:
-        yield (w,), Sum(shares[w]) >= data.promise[w]
+    for t in data.T:
+        shares = _shares(data, v, data.goodput_rps, t)
+        for w in data.W:
+            if data.demand(w, t) > 0:
+                yield (w, t), Sum(shares[w]) >= data.promise[w]
 
 
 def a_share_needs_a_unit(data: Instance, v: Variables) -> Rows:
     r"""(C4) No unit, no share: where one unit could carry more than a workload's demand.
 
-    .. math:: \sum_{o \in O_j} \frac{\lambda_{jow}}{D_w} x_{jo} - n_j \le 0
-              \qquad \forall j, w : \max_o \lambda_{jow} > D_w
+    .. math:: \sum_{o \in O_j} \frac{\lambda_{jow}}{D_{wt}} x_{jot} - N_{jt} \le 0
+              \qquad \forall j, w, t : \max_o \lambda_{jow} > D_{wt} > 0
 
     C1 and C2 imply it for whole units: the left sum is at most 1 by C2, and 0 with no unit.
     It is written because C1 alone would let a unit of 1e3 req/s carry a demand of 1e-5 req/s
     within the solver's tolerance of no unit at all, and because it tightens the relaxation.
     Elsewhere C1 implies it, whole units or not.
     """
-    for (j, w), loads in _loads_by_template(data).items():
-        demand_rps = data.demand_rps[w]
-        if max(loads.values()) > demand_rps:
-            shares: Terms = {v.x[j, o]: load / demand_rps for o, load in loads.items()}
-            yield (j, w), Sum(shares | {v.n[j]: -1.0}) <= 0
+    by_template = _loads_by_template(data)
+    for t in data.T:
+        for (j, w), loads in by_template.items():
+            demand_rps = data.demand(w, t)
+            if max(loads.values()) > demand_rps > 0:
+                shares: Terms = {v.x[j, o, t]: load / demand_rps for o, load in loads.items()}
+                yield (j, w, t), Sum(shares | {v.N[j, t]: -1.0}) <= 0
 
 
 def shedding_stays_within_its_limit(data: Instance, v: Variables) -> Rows:
     r"""(C5) No more of a workload is turned away than the scenario allows.
 
-    .. math:: \frac{z_w}{D_w} \le s_w \qquad \forall w : s_w \text{ given}
+    .. math:: \frac{z_{wt}}{D_{wt}} \le s_w \qquad \forall w, t : s_w \text{ given}
     """
-    for w in data.W:
-        if w in data.shed_limit:
-            yield (w,), Sum({v.z[w]: 1 / data.demand_rps[w]}) <= data.shed_limit[w]
+    for t in data.T:
+        for w in data.W:
+            if w in data.shed_limit:
+                share = {v.z[w, t]: 1 / data.scale(w, t)}
+                yield (w, t), Sum(share) <= data.shed_limit[w]
+
+
+def units_are_counted_over_domains(data: Instance, v: Variables) -> Rows:
+    r"""(C13) The units of a template are those in all domains; only where there are several.
+
+    .. math:: N_{jt} - \sum_d n_{jdt} = 0 \qquad \forall j, t
+    """
+    if data.D == (ALONE,):
+        return
+    for t in data.T:
+        for j in data.J:
+            here: Terms = {v.n[j, d, t]: -1.0 for d in data.domains_of(j)}
+            yield (j, t), Sum(here | {v.N[j, t]: 1.0}) == 0
 
 
 def _shares(
-    data: Instance, v: Variables, rates: Mapping[tuple[str, str, str], float]
+    data: Instance, v: Variables, rates: Mapping[tuple[str, str, str], float], t: str
 ) -> dict[str, Terms]:
-    """Return, per workload, the share of its demand that one unit at each point stands for."""
+    """Return, per workload, the share of its demand in ``t`` that a unit at each point carries."""
     shares: dict[str, Terms] = {w: {} for w in data.W}
+    scale = {w: data.scale(w, t) for w in data.W}
     for (j, o, w), rate in rates.items():
         if rate > 0:
-            shares[w][v.x[j, o]] = float(rate) / data.demand_rps[w]
+            shares[w][v.x[j, o, t]] = float(rate) / scale[w]
     return shares
 
 

@@ -15,26 +15,35 @@ if TYPE_CHECKING:
 
 
 def accelerators_are_held(data: Instance, v: Variables) -> Rows:
-    r"""(C6) No more accelerators of a kind are used than can be had.
+    r"""(C6) No more accelerators of a kind are used than can be had, in all and in a domain.
 
-    .. math:: \sum_{j : g_j = g} k_j n_j \le R_g \qquad \forall g : R_g \text{ given}
+    .. math:: \sum_{j : g_j = g} k_j N_{jt} \le R_g \qquad \forall g, t : R_g \text{ given}
+
+    .. math:: \sum_{j : g_j = g} k_j n_{jdt} \le R_{gd}
+              \qquad \forall g, d, t : R_{gd} \text{ given}
     """
-    for g in data.G:
-        if g in data.stock:
-            used: Terms = {
-                v.n[j]: float(data.devices[j]) for j in data.J if data.accelerator_of[j] == g
+    of = {g: [j for j in data.J if data.accelerator_of[j] == g] for g in data.G}
+    for t in data.T:
+        for g in data.G:
+            if g in data.stock:
+                used: Terms = {v.N[j, t]: float(data.devices[j]) for j in of[g]}
+                yield (g, t), Sum(used) <= data.stock[g]
+        for (g, d), most in data.stock_in.items():
+            here: Terms = {
+                v.n[j, d, t]: float(data.devices[j]) for j in of[g] if d in data.domains_of(j)
             }
-            yield (g,), Sum(used) <= data.stock[g]
+            yield (g, d, t), Sum(here) <= most
 
 
 def units_stay_within_their_limit(data: Instance, v: Variables) -> Rows:
     r"""(C7) No more units of a template than its limit.
 
-    .. math:: n_j \le m_j \qquad \forall j : m_j \text{ given}
+    .. math:: N_{jt} \le m_j \qquad \forall j, t : m_j \text{ given}
     """
-    for j in data.J:
-        if j in data.max_units:
-            yield (j,), Sum({v.n[j]: 1.0}) <= data.max_units[j]
+    for t in data.T:
+        for j in data.J:
+            if j in data.max_units:
+                yield (j, t), Sum({v.N[j, t]: 1.0}) <= data.max_units[j]
 
 
 def budget_is_kept(data: Instance, v: Variables) -> Rows:
@@ -55,8 +64,8 @@ def budget_is_kept(data: Instance, v: Variables) -> Rows:
 def goodput_reaches_its_floor(data: Instance, v: Variables) -> Rows:
     r"""(C9) All workloads together reach a goodput; divided by it, unless it is zero.
 
-    .. math:: \frac{1}{F} \sum_{j,o} \Bigl( \sum_w v_w g_{jow} \Bigr) x_{jo} \ge 1
-              \qquad \text{if } F \text{ is given}
+    .. math:: \frac{1}{F} \frac{1}{H} \sum_{j,o,t} h_t \Bigl( \sum_w v_w g_{jow} \Bigr) x_{jot}
+              \ge 1 \qquad \text{if } F \text{ is given}
 
     The other half of the frontier of cost and goodput: the least cost of a goodput.
     """
