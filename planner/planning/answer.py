@@ -217,13 +217,17 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
     router = problem.policies.router
     hits = shown.judgement.sample.hit_rates()
     kept = any(keeps_prefixes(problem, pool) for pool in alone.fleet.pools)
+
+    def over() -> bool:
+        return clock.over
+
     try:
         tried = Tried(
-            demand=sweep_demand(study, shown.fleet, router, effort),
-            arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort),
+            demand=sweep_demand(study, shown.fleet, router, effort, over),
             periods=placed.periods
             if placed is not None
-            else period_results(problem, study, shown.fleet, effort),
+            else period_results(problem, study, shown.fleet, effort, over=over),
+            arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort, over),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
             scenarios=scenario_results(answer, shown.fleet, clock),

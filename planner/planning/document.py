@@ -26,6 +26,7 @@ from planner.planning.placed import stand
 from planner.planning.plan_notes import (
     is_optimal,
     of_scenarios,
+    of_sweeps_cut_short,
     of_the_search,
     of_users,
     why_unproven,
@@ -172,6 +173,7 @@ def plan_document(
             proof_covers=_proof_covers(problem, refined),
             notes=(
                 *of_the_search(answer, refined, shown, tried.demand, unproven),
+                *of_sweeps_cut_short(problem, tried),
                 *of_users(workloads),
                 *of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
