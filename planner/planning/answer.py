@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.candidates.enumerate import enumerate_builds
-from planner.candidates.screen import Screened, screen
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
 from planner.errors import InfeasibleError, LimitReachedError
@@ -19,6 +18,8 @@ from planner.planning.hourly import NOT_ADAPTED, adapt, no_terms, settled
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
+from planner.planning.priced import MEASURED_TO, coarsely, refine_priced
+from planner.planning.pricing import Pricing, columns_of
 from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
 from planner.planning.scenarios import planned_for, scenario_results
 from planner.planning.split import is_better, limits_of_a_split, price_splits, split_decisions
@@ -30,6 +31,7 @@ from planner.problem.resolve import Problem, resolve
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from planner.candidates.screen import Screened
     from planner.candidates.template import Removed, Template
     from planner.fleet import Decision, FleetPlan
     from planner.planning.fleet import Fleet
@@ -165,49 +167,36 @@ def _search(
     if unserved:
         reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
         return infeasible_plan(answer, "infeasible", reasons, left_out)
-    screened, removed = _screen(answer, groups, clock, tell)
-    left_out += removed
-    unserved = _unserved(problem, {s.template.serves: [s.template] for s in screened})
-    if unserved:
-        reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
-        return infeasible_plan(answer, "infeasible", reasons, left_out)
+    columns, removed = columns_of(study, groups, [d.slo.tpot for d in problem.demands])
+    pricing = Pricing(problem, study, coarsely(answer.effort), clock, tell, columns)
+    pricing.gap = max(problem.gap, MEASURED_TO)
     refinement = Refinement(problem, study, answer.effort, clock, tell)
     refined: Refined | None
     try:
-        refinement.measure_all(screened)
-        refined = refinement.run(enough=enough)
+        pricing.run()
+        if not enough:
+            pricing.compare()
+        left_out += [*removed, *pricing.removed()]
+        unserved = _unserved(problem, pricing.serving())
+        if unserved:
+            reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
+            return infeasible_plan(answer, "infeasible", reasons, left_out)
+        refined = refine_priced(refinement, pricing, enough=enough)
     except NoFleetError as error:
         return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
     except (LimitReachedError, KeyboardInterrupt):
+        refinement.beliefs.frontiers = pricing.measured() | refinement.beliefs.frontiers
         refined = refinement.hasty()
         if refined is None:
             raise
-    return Found(answer, refined, tuple(screened), tuple(left_out))
+    given = [r for r in left_out if r.name not in columns]
+    left = (*given, *removed, *pricing.removed())
+    return Found(answer, refined, tuple(pricing.screened()), left)
 
 
 def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
     served = {w for serves, templates in groups.items() if templates for w in serves}
     return [w for w in range(len(problem.demands)) if w not in served]
-
-
-def _screen(
-    answer: Answer,
-    groups: dict[tuple[int, ...], list[Template]],
-    clock: Clock,
-    tell: Teller,
-) -> tuple[list[Screened], list[Removed]]:
-    problem = answer.problem
-    tpot_s = [d.slo.tpot for d in problem.demands]
-    kept: list[Screened] = []
-    removed: list[Removed] = []
-    for _, templates in sorted(groups.items()):
-        tell(f"screening {len(templates)} templates for {templates[0].label}", 0.05)
-        best, rest = screen(
-            answer.study, templates, tpot_s, problem.policies.router, answer.effort, clock.check
-        )
-        kept += best
-        removed += rest
-    return kept, removed
 
 
 def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller) -> FleetPlan:
@@ -234,15 +223,19 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
     router = problem.policies.router
     hits = shown.judgement.sample.hit_rates()
     kept = any(keeps_prefixes(problem, pool) for pool in alone.fleet.pools)
+
+    def over() -> bool:
+        return clock.over
+
     try:
         tried = Tried(
-            demand=sweep_demand(study, shown.fleet, router, effort),
-            arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort),
+            demand=sweep_demand(study, shown.fleet, router, effort, over),
             periods=adapted.periods
             if adapted is not None
             else placed.periods
             if placed is not None
-            else period_results(problem, study, shown.fleet, effort),
+            else period_results(problem, study, shown.fleet, effort, over=over),
+            arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort, over),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
             scenarios=scenario_results(answer, shown.fleet, clock),

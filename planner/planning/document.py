@@ -27,6 +27,7 @@ from planner.planning.placed import stand
 from planner.planning.plan_notes import (
     is_optimal,
     of_scenarios,
+    of_sweeps_cut_short,
     of_the_search,
     of_users,
     why_unproven,
@@ -178,6 +179,7 @@ def plan_document(
             proof_covers=_proof_covers(problem, refined),
             notes=(
                 *of_the_search(answer, refined, shown, tried.demand, unproven),
+                *of_sweeps_cut_short(problem, tried),
                 *of_users(workloads),
                 *of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
@@ -250,6 +252,24 @@ def _one_less(answer: Answer, shown: Verified) -> tuple[OneLess, ...]:
     return tuple(lines)
 
 
+def _of_those_not_measured(problem: Problem, refined: Refined) -> str:
+    """Say how good a fleet could be that has templates which were not measured."""
+    proof = refined.proof
+    if proof is None or not proof.open:
+        return ""
+    words = {
+        "min_cost": f"costs less than {proof.bound:.2f} USD/h",
+        "max_goodput": f"serves more than {proof.bound:.5g} compliant req/s by value",
+        "max_goodput_per_usd": f"serves more than {proof.bound * 3600:,.0f} compliant requests by"
+        " value for a dollar",
+    }
+    return (
+        f"; and no fleet with any of {proof.open} templates that were not measured"
+        f" {words[problem.objective]}, if each carries the most that its mean field or a short"
+        " simulation allows"
+    )
+
+
 def _proof_covers(problem: Problem, refined: Refined) -> str:
     templates = len(refined.frontiers)
     points = sum(len(f.points) for f in refined.frontiers.values())
@@ -257,5 +277,6 @@ def _proof_covers(problem: Problem, refined: Refined) -> str:
         f"the best of all fleets of {templates} templates at {points} operating points, as"
         " simulated from their curves; not curve error, not templates that were left out, not"
         " demand other than stated"
+        + _of_those_not_measured(problem, refined)
         + ("; not fleets that hold other units for work that waits" if problem.deferred else "")
     )

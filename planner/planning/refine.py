@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from planner.candidates.screen import Screened
     from planner.milp import Choice
     from planner.planning.clock import Clock
+    from planner.planning.pricing import Proof
     from planner.planning.teller import Teller
     from planner.problem.resolve import Problem
     from planner.simulation.effort import Effort
@@ -100,6 +101,8 @@ class Refined:
     frontiers: dict[str, Frontier]
     unsettled: str
     """What ended the loop before promise and evidence agreed; empty if they agree."""
+    proof: Proof | None = None
+    """What no fleet is better than that has templates which were not measured."""
 
 
 class Refinement:
@@ -193,17 +196,17 @@ class Refinement:
 
     # -- the loop ---------------------------------------------------------------------------
 
-    def run(self, *, enough: bool = False) -> Refined:
+    def run(self, best: Verified | None = None, *, enough: bool = False) -> Refined:
         """Refine until the chosen fleet keeps its promises as its points said.
 
         Args:
+            best: A fleet that keeps all, from before.
             enough: The first fleet that keeps every promise will do.
 
         Raises:
             InfeasibleError: The program has no solution with the points measured.
             LimitReachedError: The time is over before the first fleet was simulated.
         """
-        best: Verified | None = None
         last: Verified | None = None
         choice: Choice | None = None
         unsettled = ROUNDS_ENDED
