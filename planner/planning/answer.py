@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.candidates.enumerate import enumerate_builds
+from planner.candidates.groups import screen_groups, together
 from planner.candidates.screen import Screened, screen
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
@@ -16,6 +17,7 @@ from planner.planning.clock import Clock
 from planner.planning.deferral import NOT_PLACED, grown, place_deferred
 from planner.planning.document import plan_document
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
+from planner.planning.lengths_sweep import sweep_lengths
 from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
 from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
@@ -27,7 +29,7 @@ from planner.planning.teller import Teller
 from planner.problem.resolve import Problem, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from planner.candidates.template import Removed, Template
     from planner.fleet import Decision, FleetPlan
@@ -159,12 +161,15 @@ def _search(
     builds, left_out = enumerate_builds(problem, answer.catalogue)
     groups, barriers = templates_of(problem, study, builds, clock.check)
     left_out += [barrier.removed for barrier in barriers]
-    unserved = _unserved(problem, groups)
+    paired = screen_groups(problem, study, builds, groups, answer.effort, clock.check)
+    left_out += paired.removed
+    unserved = _unserved(problem, groups, paired.screened)
     if unserved:
         reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
         return infeasible_plan(answer, "infeasible", reasons, left_out)
     screened, removed = _screen(answer, groups, clock, tell)
     left_out += removed
+    screened = together(problem, screened, paired.screened)
     unserved = _unserved(problem, {s.template.serves: [s.template] for s in screened})
     if unserved:
         reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
@@ -183,8 +188,13 @@ def _search(
     return Found(answer, refined, tuple(screened), tuple(left_out))
 
 
-def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
+def _unserved(
+    problem: Problem,
+    groups: dict[tuple[int, ...], list[Template]],
+    paired: Sequence[Screened] = (),
+) -> list[int]:
     served = {w for serves, templates in groups.items() if templates for w in serves}
+    served |= {w for one in paired for w in one.template.serves}
     return [w for w in range(len(problem.demands)) if w not in served]
 
 
@@ -237,6 +247,7 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             else period_results(problem, study, shown.fleet, effort),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
+            lengths=sweep_lengths(answer, shown.fleet),
             scenarios=scenario_results(answer, shown.fleet, clock),
             cold=_cold(answer, alone, clock, tell) if kept else None,
             alone=alone,

@@ -167,7 +167,7 @@ def _accelerators(study: Study, fleet: Fleet, router: Routing, size: RunSize) ->
         units = fewest(keeps, pool.units)
         if units is None:
             return None
-        total += units * pool.template.build.tp_degree
+        total += units * pool.template.build.accelerators
     return total
 
 

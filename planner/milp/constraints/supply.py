@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 def accelerators_are_held(data: Instance, v: Variables) -> Rows:
     r"""(C6) No more accelerators of a kind are used than can be had.
 
-    .. math:: \sum_{j : g_j = g} k_j n_j \le R_g \qquad \forall g : R_g \text{ given}
+    .. math:: \sum_j k_{jg} n_j \le R_g \qquad \forall g : R_g \text{ given}
     """
     for g in data.G:
         if g in data.stock:
-            used: Terms = {
-                v.n[j]: float(data.devices[j]) for j in data.J if data.accelerator_of[j] == g
-            }
+            used: Terms = {v.n[j]: float(k) for j in data.J if (k := data.held(j, g))}
             yield (g,), Sum(used) <= data.stock[g]
 
 
