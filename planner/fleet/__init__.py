@@ -6,7 +6,14 @@ Numbers carry their unit in the name: s, rps (requests per second), USD per hour
 
 from planner.fleet.alternatives import Alternatives, Change, PriceRange, RunnerUp
 from planner.fleet.bill import BillLine, SupplyLine
-from planner.fleet.evidence import ArrivalPoint, DemandPoint, Evidence, OneLess, WithoutPrefixCache
+from planner.fleet.evidence import (
+    ArrivalPoint,
+    DemandPoint,
+    Evidence,
+    LengthPoint,
+    OneLess,
+    WithoutPrefixCache,
+)
 from planner.fleet.figures import Interval, Quantiles, Status, Verdict
 from planner.fleet.placement import PlacedReplica
 from planner.fleet.plan import (
@@ -17,7 +24,7 @@ from planner.fleet.plan import (
     Totals,
     read_plan,
 )
-from planner.fleet.pools import CurveNote, Pool, PrefixHits, RoutingShare
+from planner.fleet.pools import CurveNote, GroupLink, Pool, PrefixHits, RoutingShare
 from planner.fleet.reasons import (
     Decision,
     Infeasibility,
@@ -52,8 +59,10 @@ __all__ = [
     "EffectiveScenario",
     "Evidence",
     "FleetPlan",
+    "GroupLink",
     "Infeasibility",
     "Interval",
+    "LengthPoint",
     "LimitUse",
     "Misses",
     "ObjectiveValue",

@@ -19,6 +19,7 @@ from planner.milp import highs
 from planner.milp.clock import Deadline
 from planner.milp.formulation import model_of, rows
 from planner.milp.highs import Settings
+from planner.milp.indices import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -153,7 +154,7 @@ def improvement_on(
     if answer.x is None:
         return Improvement(frozenset(), answer.status == "infeasible")
     of = dict(zip(program.columns, answer.x.tolist(), strict=True))
-    used = frozenset(j for j in data.J if of[model.v.n[j].name] > 0.5)
+    used = frozenset(j for j in data.J if of[model.v.N[j, ALONE].name] > 0.5)
     return Improvement(used, proven=False)
 
 
@@ -206,5 +207,5 @@ def _relaxation(model: Model, program: Program, answer: Answer, usd: float) -> R
             goodput={w: worth[w] + duals["C3", (w,)] / data.demand_rps[w] for w in data.W},
             demand_rps=dict(data.demand_rps),
         ),
-        frozenset(j for j in data.J if of[v.n[j].name] > 1e-9),
+        frozenset(j for j in data.J if of[v.N[j, ALONE].name] > 1e-9),
     )

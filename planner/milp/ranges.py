@@ -118,10 +118,7 @@ def _at(
     gap: float,
 ) -> Choice | None:
     """Choose the best fleet at another price of ``g``."""
-    usd = {
-        j: c + (price - now) * data.devices[j] * (data.accelerator_of[j] == g)
-        for j, c in data.usd_per_hour.items()
-    }
+    usd = {j: c + (price - now) * data.held(j, g) for j, c in data.usd_per_hour.items()}
     priced = dataclasses.replace(data, usd_per_hour={j: max(c, 0.0) for j, c in usd.items()})
     left_s = deadline.left_s()
     if left_s <= 0:
@@ -134,7 +131,7 @@ def _at(
 
 def _parts(data: Instance, one: Choice, g: str, now: float) -> tuple[float, float, float]:
     """Return goodput (1 where cost alone counts), cost without ``g``, and devices of ``g``."""
-    count = sum(n * data.devices[j] for j, n in one.units.items() if data.accelerator_of[j] == g)
+    count = sum(n * data.held(j, g) for j, n in one.units.items())
     cost = sum(n * data.usd_per_hour[j] for j, n in one.units.items())
     goodput = 1.0
     if one.name == "max_goodput_per_usd":

@@ -49,9 +49,9 @@ def _runners_up(
     problem: Problem, refined: Refined, used: Mapping[str, Frontier]
 ) -> Iterator[RunnerUp]:
     deadline = Deadline.after(PART_S)
-    kinds = sorted({f.template.build.accelerator for f in used.values()})
+    kinds = sorted({kind for f in used.values() for kind in f.template.build.devices})
     for kind in kinds:
-        rest = {j: f for j, f in refined.frontiers.items() if f.template.build.accelerator != kind}
+        rest = {j: f for j, f in refined.frontiers.items() if kind not in f.template.build.devices}
         yield _without(problem, refined.choice, f"accelerator {kind}", rest, deadline)
     for j in sorted(used):
         rest = {k: f for k, f in refined.frontiers.items() if k != j}

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.candidates.enumerate import enumerate_builds
+from planner.candidates.groups import screen_groups, together
+from planner.candidates.screen import Screened, screen
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
 from planner.errors import InfeasibleError, LimitReachedError
@@ -16,6 +18,7 @@ from planner.planning.deferral import NOT_PLACED, grown, place_deferred
 from planner.planning.document import plan_document
 from planner.planning.hourly import NOT_ADAPTED, adapt, no_terms, settled
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
+from planner.planning.lengths_sweep import sweep_lengths
 from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
 from planner.planning.priced import MEASURED_TO, coarsely, refine_priced
@@ -29,9 +32,9 @@ from planner.planning.teller import Teller
 from planner.problem.resolve import Problem, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from planner.candidates.screen import Screened
+    from planner.candidates.groups import Grouped
     from planner.candidates.template import Removed, Template
     from planner.fleet import Decision, FleetPlan
     from planner.planning.fleet import Fleet
@@ -163,10 +166,14 @@ def _search(
     builds, left_out = enumerate_builds(problem, answer.catalogue)
     groups, barriers = templates_of(problem, study, builds, clock.check)
     left_out += [barrier.removed for barrier in barriers]
-    unserved = _unserved(problem, groups)
+    paired = screen_groups(problem, study, builds, groups, answer.effort, clock.check)
+    left_out += paired.removed
+    unserved = _unserved(problem, groups, paired.screened)
     if unserved:
         reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
         return infeasible_plan(answer, "infeasible", reasons, left_out)
+    if paired.screened:
+        return _search_screened(answer, groups, paired, left_out, clock, tell, enough=enough)
     columns, removed = columns_of(study, groups, [d.slo.tpot for d in problem.demands])
     pricing = Pricing(problem, study, coarsely(answer.effort), clock, tell, columns)
     pricing.gap = max(problem.gap, MEASURED_TO)
@@ -194,8 +201,62 @@ def _search(
     return Found(answer, refined, tuple(pricing.screened()), left)
 
 
-def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
+def _search_screened(
+    answer: Answer,
+    groups: dict[tuple[int, ...], list[Template]],
+    paired: Grouped,
+    left_out: list[Removed],
+    clock: Clock,
+    tell: Teller,
+    *,
+    enough: bool,
+) -> Found | FleetPlan:
+    """Look for the best fleet among templates that were screened, and groups with them."""
+    problem = answer.problem
+    screened, removed = _screen(answer, groups, clock, tell)
+    left_out += removed
+    screened = together(problem, screened, paired.screened)
+    refinement = Refinement(problem, answer.study, answer.effort, clock, tell)
+    refined: Refined | None
+    try:
+        refinement.measure_all(screened)
+        refined = refinement.run(enough=enough)
+    except NoFleetError as error:
+        return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
+    except (LimitReachedError, KeyboardInterrupt):
+        refined = refinement.hasty()
+        if refined is None:
+            raise
+    return Found(answer, refined, tuple(screened), tuple(left_out))
+
+
+def _screen(
+    answer: Answer,
+    groups: dict[tuple[int, ...], list[Template]],
+    clock: Clock,
+    tell: Teller,
+) -> tuple[list[Screened], list[Removed]]:
+    problem = answer.problem
+    tpot_s = [d.slo.tpot for d in problem.demands]
+    kept: list[Screened] = []
+    removed: list[Removed] = []
+    for _, templates in sorted(groups.items()):
+        tell(f"screening {len(templates)} templates for {templates[0].label}", 0.05)
+        best, rest = screen(
+            answer.study, templates, tpot_s, problem.policies.router, answer.effort, clock.check
+        )
+        kept += best
+        removed += rest
+    return kept, removed
+
+
+def _unserved(
+    problem: Problem,
+    groups: dict[tuple[int, ...], list[Template]],
+    paired: Sequence[Screened] = (),
+) -> list[int]:
     served = {w for serves, templates in groups.items() if templates for w in serves}
+    served |= {w for one in paired for w in one.template.serves}
     return [w for w in range(len(problem.demands)) if w not in served]
 
 
@@ -238,6 +299,7 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort, over),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
+            lengths=sweep_lengths(answer, shown.fleet),
             scenarios=scenario_results(answer, shown.fleet, clock),
             cold=_cold(answer, alone, clock, tell) if kept else None,
             adapted=adapted,

@@ -42,6 +42,8 @@ class Tried:
     decisions: tuple[Decision, ...] = ()
     """Made before this fleet was chosen."""
     deferred: tuple[DeferredResult, ...] = ()
+    lengths: Sequence[tuple[float, float, FleetSample]] = ()
+    """Multiples of prompts and outputs, where a pool has groups."""
     scenarios: tuple[ScenarioResult, ...] = ()
     cold: Cold | None = None
     """The plan at a hit rate of 0, where prefixes are kept."""

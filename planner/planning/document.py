@@ -12,13 +12,16 @@ from planner.fleet import (
     Evidence,
     FleetPlan,
     Interval,
+    LengthPoint,
     ObjectiveValue,
     OneLess,
     SplitByLength,
     SplitPart,
 )
 from planner.planning.alternatives import alternatives, with_numbers
+from planner.planning.apart import together_or_apart
 from planner.planning.goals import changes_of, steps_of
+from planner.planning.group_pools import side_documents
 from planner.planning.hourly_document import objective_over, totals_over
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
 from planner.planning.limits import limit_uses
@@ -120,9 +123,12 @@ def plan_document(
             totals(answer, shown) if by_hour is None else totals_over(answer, shown, by_hour)
         ).model_copy(update={"nodes": standing.nodes}),
         pools=tuple(
-            pool_document(answer, refined, pool, asked, runs)
+            side
             for pool, asked, runs in zip(
                 shown.fleet.pools, sample.asked_rps().tolist(), sample.runs, strict=True
+            )
+            for side in side_documents(
+                pool_document(answer, refined, pool, asked, runs), pool, runs
             )
         ),
         workloads=workloads,
@@ -139,6 +145,7 @@ def plan_document(
         bill=bill_lines(shown.fleet) if by_hour is None else by_hour.bill,
         decisions=(
             *decisions(answer.problem, refined, alone, left_out),
+            *together_or_apart(answer, refined, alone, left_out),
             *tried.decisions,
             *((by_hour.decision,) if by_hour is not None else ()),
             *standing.decisions,
@@ -151,7 +158,7 @@ def plan_document(
         ),
         alternatives=alternatives(problem, refined),
         changes=changes_of(problem, shown.fleet),
-        limits=limit_uses(problem, refined, shown.fleet),
+        limits=limit_uses(problem, refined, shown.fleet, answer.study),
         evidence=Evidence(
             verified=verified,
             unproven=unproven,
@@ -172,6 +179,15 @@ def plan_document(
                     accelerators=a.accelerators,
                 )
                 for a in tried.arrivals
+            ),
+            length_sweep=tuple(
+                LengthPoint(
+                    prompt_multiple=prompt,
+                    output_multiple=output,
+                    attainment=_by_workload(answer, sample),
+                    unstable=any(sample.unstable()),
+                )
+                for prompt, output, sample in tried.lengths
             ),
             promise_kept_in=kept_in,
             without_prefix_cache=cold_evidence(answer, tried.cold),
@@ -249,6 +265,15 @@ def _one_less(answer: Answer, shown: Verified) -> tuple[OneLess, ...]:
                     unstable=any(judgement.sample.unstable()),
                 )
             )
+    lines += [
+        OneLess(
+            pool=side,
+            attainment=_by_workload(answer, judgement.sample),
+            verdict=judgement.verdict,
+            unstable=any(judgement.sample.unstable()),
+        )
+        for side, judgement in shown.one_side_less
+    ]
     return tuple(lines)
 
 

@@ -25,7 +25,11 @@ def goals_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Goals | Non
     for j, frontier in frontiers.items():
         build = frontier.template.build
         # A board whose power is not known counts as none: better told low than not at all.
-        watts[j] = (build.curve.accelerator.board_power or 0.0) * build.tp_degree
+        group = build.group
+        sides = ((build, 1),) if group is None else group.sides
+        watts[j] = sum(
+            n * side.accelerators * (side.curve.accelerator.board_power or 0.0) for side, n in sides
+        )
     return Goals(problem.then, dict(problem.current), watts)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from planner.errors import LimitReachedError
 from planner.fleet import LimitUse
 from planner.milp import relaxation_prices, resolve_prices
+from planner.planning.group_pools import link_uses
 from planner.planning.program import instance_of
 
 if TYPE_CHECKING:
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
     from planner.planning.fleet import Fleet
     from planner.planning.refine import Refined
     from planner.problem.resolve import Problem
+    from planner.simulation.fleet import Study
 
 PRICING_S: Final = 30.0
 MISLEADS: Final = 0.1
 """By which share of the larger two prices differ when one of them misleads."""
 
 
-def limit_uses(problem: Problem, refined: Refined, fleet: Fleet) -> tuple[LimitUse, ...]:
+def limit_uses(
+    problem: Problem, refined: Refined, fleet: Fleet, study: Study
+) -> tuple[LimitUse, ...]:
     """List every limit with its use; a limit that is used up has a price."""
     solved, relaxed = _prices(problem, refined)
     uses = []
@@ -28,13 +32,10 @@ def limit_uses(problem: Problem, refined: Refined, fleet: Fleet) -> tuple[LimitU
         if supply.stock is None:
             continue
         name = supply.accelerator.id
-        used = sum(
-            p.units * p.template.build.tp_degree
-            for p in fleet.pools
-            if p.template.build.accelerator == name
-        )
+        used = sum(p.units * p.template.build.devices.get(name, 0) for p in fleet.pools)
         at = ("C6", name)
         uses.append(_use(f"stock of {name}", used, supply.stock, solved.get(at), relaxed.get(at)))
+    uses += link_uses(fleet, study)
     budget = problem.budget_usd_per_hour
     if budget is not None:
         at = ("C8", "")

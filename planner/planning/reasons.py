@@ -50,7 +50,7 @@ def _which_accelerator(
 ) -> tuple[Decision, ...]:
     if len(problem.supplies) < 2:
         return ()
-    used = sorted({p.template.build.accelerator for p in shown.fleet.pools})
+    used = sorted({name for p in shown.fleet.pools for name in p.template.build.devices})
     cost = shown.fleet.usd_per_hour
     numbers = {"usd_per_hour": cost}
     words = []
@@ -58,7 +58,7 @@ def _which_accelerator(
         name = supply.accelerator.id
         if used == [name]:
             continue
-        only = {j: f for j, f in refined.frontiers.items() if f.template.build.accelerator == name}
+        only = {j: f for j, f in refined.frontiers.items() if {*f.template.build.devices} == {name}}
         alone = cost_of_only(problem, only)
         if alone is None:
             words.append(f"{name} alone serves it in no number{_closest(name, left_out)}")

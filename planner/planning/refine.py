@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import Frontier, measure_frontier
+from planner.candidates.meanfield import CoarseCapacity
+from planner.candidates.screen import Screened
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose, relaxation_prices
 from planner.planning.beliefs import Beliefs
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
 from planner.planning.goals import goals_of
+from planner.planning.one_side_less import with_one_side_less
 from planner.planning.periods import judge_over_time
 from planner.planning.program import fleet_of_choice, instance_of
 from planner.simulation.capacity import VERIFYING
@@ -26,7 +29,6 @@ from planner.simulation.fleet import Judgement, judge_fleet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.candidates.screen import Screened
     from planner.milp import Choice
     from planner.planning.clock import Clock
     from planner.planning.pricing import Proof
@@ -61,6 +63,8 @@ class Verified:
     one_less: tuple[tuple[str, Fleet | None, Judgement | None], ...] = ()
     """By pool: template id, the smaller fleet (None if a workload would be served by nobody),
     and its verdicts."""
+    one_side_less: tuple[tuple[str, Judgement], ...] = ()
+    """By side of a pool of groups: its id, and the verdicts with one replica less there."""
 
     @property
     def goodput_rps(self) -> float:
@@ -123,6 +127,8 @@ class Refinement:
         self.tell = tell
         self.beliefs = Beliefs()
         self._judged: dict[object, Judgement] = {}
+        self._sides: dict[object, tuple[tuple[str, Judgement], ...]] = {}
+        self._smaller: set[str] = set()
 
     # -- measuring --------------------------------------------------------------------------
 
@@ -225,7 +231,8 @@ class Refinement:
                     break
                 last = replace(last, one_less=self.judge_one_less(fleet))
                 best = last if before.fleet is fleet else best
-                if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice):
+                more = self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice)
+                if more or self._smaller_groups(fleet):
                     continue
                 unsettled = ""
                 break
@@ -237,7 +244,7 @@ class Refinement:
             if best is None:  # else there is a fleet, whatever finer measurements say of others
                 raise
         assert choice is not None  # the first round sets it or raises
-        return Refined(best, last, choice, self.beliefs.believed(), unsettled)
+        return Refined(self._with_sides(best), last, choice, self.beliefs.believed(), unsettled)
 
     def hasty(self) -> Refined | None:
         """Return the fleet that the measurements so far give, simulated once.
@@ -333,6 +340,27 @@ class Refinement:
                 )
                 raised = True
         return raised
+
+    def _smaller_groups(self, fleet: Fleet) -> bool:
+        """Simulate the fleet with one replica less per side; measure what keeps; tell if any."""
+        sides, found = [], False
+        for pool, template, less in with_one_side_less(fleet):
+            judged = self.judge(less)
+            sides.append((pool, judged))
+            if judged.verdict == "kept" and template.id not in self._smaller:
+                self._smaller.add(template.id)
+                load = sum(next(p.load_rps for p in less.pools if p.template is template))
+                source = Screened(template, CoarseCapacity(load, "decode"), load)
+                self._measure(template.id, source, 1, load, self.effort)
+                self.beliefs.fine.add((template.id, 1))
+                found = found or template.id in self.beliefs.frontiers
+        self._sides[fleet.key] = tuple(sides)
+        return found
+
+    def _with_sides(self, best: Verified | None) -> Verified | None:
+        """Add what one replica less on a side showed."""
+        sides = self._sides.get(best.fleet.key, ()) if best is not None else ()
+        return replace(best, one_side_less=sides) if best is not None and sides else best
 
     def _rivals_measured(self, fleet: Fleet, choice: Choice) -> bool:
         """Measure finely the templates that might still beat the fleet; tell if any was.

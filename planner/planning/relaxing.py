@@ -171,11 +171,7 @@ def _used(lever: Lever, fleet: Fleet | None) -> float | None:
         return None
     if lever.accelerator is not None:
         return float(
-            sum(
-                p.units * p.template.build.tp_degree
-                for p in fleet.pools
-                if p.template.build.accelerator == lever.accelerator
-            )
+            sum(p.units * p.template.build.devices.get(lever.accelerator, 0) for p in fleet.pools)
         )
     return round(fleet.usd_per_hour + 5e-5, 4) if lever.path == "limits.budget" else None
 

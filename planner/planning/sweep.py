@@ -183,7 +183,7 @@ def _accelerators(
         units = fewest(keeps, pool.units)
         if units is None:
             return None
-        total += units * pool.template.build.tp_degree
+        total += units * pool.template.build.accelerators
     return total
 
 

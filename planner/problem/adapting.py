@@ -56,6 +56,10 @@ def cannot_adapt(
             )
             place = loaded.at("accelerators", i, "terms", "start_time")
             yield place, f"accelerators.{i}.terms.start_time: {what}"
-    if scenario.uncertainty is not None:
-        what = "does not go with traffic.adapt: hourly yet; leave one of them out"
-        yield loaded.at("uncertainty"), f"uncertainty: {what}"
+    for path, beside in (
+        (("uncertainty",), scenario.uncertainty),
+        (("policies", "disaggregation"), scenario.policies.disaggregation),
+    ):
+        if beside is not None:
+            what = "does not go with traffic.adapt: hourly yet; leave one of them out"
+            yield loaded.at(*path), f"{'.'.join(path)}: {what}"

@@ -29,4 +29,10 @@ def current_plan(
 
 def units_of(plan: FleetPlan | None) -> tuple[tuple[str, int], ...]:
     """Return the units by template, in the order of its pools; a plan without a fleet has none."""
-    return () if plan is None else tuple((pool.id, pool.replicas) for pool in plan.pools)
+    if plan is None:
+        return ()
+    return tuple(
+        (pool.group or pool.id, pool.groups or pool.replicas)
+        for pool in plan.pools
+        if pool.role != "decode"
+    )

@@ -142,6 +142,8 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
     built = f"{pool.replicas} × {pool.accelerator} {' '.join(shown) or 'tp1'}"
     if pool.role != "colocated":
         built += f" {pool.role}"
+        if pool.groups and pool.groups > 1:
+            built += f" in {pool.groups} groups"
     policy = (
         f"max_num_seqs {pool.max_num_seqs}, max_num_batched_tokens {pool.max_num_batched_tokens}, "
         f"{pool.router}"
@@ -150,9 +152,15 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
         policy += f", admits {rate(pool.admission_limit_rps)}"
     if pool.prefix_hits:
         policy += f"\nprefixes kept: {', '.join(map(hits, pool.prefix_hits))}"
+    if pool.link is not None:
+        link = pool.link
+        policy += (
+            f"\nKV over {link.transport}: {link.kv_bytes_per_token / 1e3:.3g} kB a token at"
+            f" {link.bandwidth_bytes_per_s / 1e9:.3g} GB/s, busy {share(link.busy_share)}"
+        )
     busy = NONE if pool.busy_share is None else f"{100 * pool.busy_share:.0f} %"
     what = f"{built}, {pool.model} {pool.precision}\n{policy}\npool {pool.id}"
-    capacity = rate(pool.replicas * pool.capacity_rps.value)
+    capacity = rate((pool.groups or pool.replicas) * pool.capacity_rps.value)
     return (what, rate(pool.offered_rps), capacity, busy)
 
 
@@ -263,6 +271,14 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
         names = [result.id for result in plan.workloads]
         headers = (">demand", *(f">{name}" for name in names))
         yield grid(headers, [(f"× {p.multiple:g}", *_cells(p.attainment, names)) for p in sweep])
+    if plan.evidence.length_sweep:
+        yield heading("Attainment if prompts or outputs were longer or shorter")
+        names = [result.id for result in plan.workloads]
+        rows = [
+            (f"× {p.prompt_multiple:g}", f"× {p.output_multiple:g}", *_cells(p.attainment, names))
+            for p in plan.evidence.length_sweep
+        ]
+        yield grid((">prompts", ">outputs", *(f">{name}" for name in names)), rows)
     if plan.evidence.arrival_sweep:
         yield heading("Attainment, and p99 of TTFT, if the same load came otherwise")
         names = [result.id for result in plan.workloads]

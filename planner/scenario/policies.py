@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from planner.scenario.disaggregation import Disaggregation
 from planner.spec import Spec, mistake
 from planner.units import Share
 
@@ -82,6 +83,9 @@ class Policies(Spec):
 
     extrapolation: bool = True
     """Whether step times may be used outside the range that was measured; a plan says so."""
+
+    disaggregation: Disaggregation | None = None
+    """Prefill and decode apart, over a link that is stated; without it replicas do both."""
 
     @field_validator("tp_degrees", "max_num_batched_tokens", "max_num_seqs", "scheduling_policy")
     @classmethod
