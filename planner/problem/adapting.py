@@ -56,6 +56,12 @@ def cannot_adapt(
             )
             place = loaded.at("accelerators", i, "terms", "start_time")
             yield place, f"accelerators.{i}.terms.start_time: {what}"
+    yield from _beside(loaded)
+
+
+def _beside(loaded: LoadedScenario) -> Iterator[tuple[Where | str, str]]:
+    """Yield what stands beside workloads that does not go with a fleet by the hour."""
+    scenario = loaded.scenario
     for path, beside in (
         (("uncertainty",), scenario.uncertainty),
         (("policies", "disaggregation"), scenario.policies.disaggregation),
