@@ -56,9 +56,9 @@ def plan(
     time_limit_s: float | None = None,
     gap: float | None = None,
     seed: int | None = None,
+    solver: str | None = None,
     created: str | None = None,
     progress: Callable[[str, float], None] | None = None,
-    current: FleetPlan | None = None,
 ) -> FleetPlan:
     """Find the fleet that keeps every promise at the best objective, and prove it.
 
@@ -67,17 +67,17 @@ def plan(
         time_limit_s: When to stop with the best plan so far; the scenario's where left out.
         gap: Relative distance to the bound that counts as solved; the scenario's where left out.
         seed: Seed of every random draw; the scenario's where left out.
+        solver: ``highs``, or another that PuLP finds; the scenario's where left out.
         created: Date to write into the plan.
         progress: Told what is being done and which share of the whole is done.
-        current: What runs now; where there is a topology, its replicas move as little as may be.
 
     Returns:
         The plan; its ``status`` says whether there is a fleet, and how good the proof is.
     """
     from planner.planning import plan_question
 
-    changed = scenario.changed(solver_settings(time_limit_s, gap, seed))
-    return plan_question(changed, created=created, progress=progress, current=current)
+    changed = scenario.changed(solver_settings(time_limit_s, gap, seed, solver))
+    return plan_question(changed, created=created, progress=progress)
 
 
 def simulate(

@@ -32,6 +32,8 @@ REMOVABLE: Final = (
     "preemption",
 )
 """Parts of a request's time that an empty replica would not have."""
+BETWEEN: Final = ("kv_transfer", "handoff")
+"""Parts that a replica which does both would not have; players where there are any."""
 BATCH, STALL, PREEMPTION = (
     REMOVABLE.index(name) for name in ("decode_batch", "decode_interference", "preemption")
 )
@@ -78,8 +80,9 @@ def charge_misses(
         gap: Time allowed between two tokens, if that has a deadline of its own.
 
     Returns:
-        By cause (``REMOVABLE`` and ``OWN``), the share charged per request, shape ``(n,)``.
-        They sum to 1 for a request that is late, to 0 for one that is not.
+        By cause (``REMOVABLE`` and ``OWN``; with ``BETWEEN`` where KV moves), the share charged
+        per request, shape ``(n,)``. They sum to 1 for a request that is late, to 0 for one that is
+        not.
     """
     before = np.stack(
         [
@@ -101,6 +104,11 @@ def charge_misses(
             parts.preemption_after,
         ]
     )
+    names: tuple[str, ...] = REMOVABLE
+    if parts.handoff.any() or parts.kv_transfer.any():
+        names = (*REMOVABLE, *BETWEEN)
+        before = np.concatenate([before, [parts.kv_transfer, parts.handoff]])
+        after = np.concatenate([after, np.zeros((2, parts.queue.size), after.dtype)])
     first, rest = parts.prefill + before.sum(axis=0), parts.decode_solo + after.sum(axis=0)
 
     def in_time(removed: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -112,19 +120,17 @@ def charge_misses(
             ok = ok & (until_first + then <= whole_by)
         return ok if gap is None else ok & (gap.without(removed) <= gap.by)
 
-    players = range(len(REMOVABLE))
+    players = range(len(names))
     worth = {
         subset: in_time(subset)
-        for size in range(len(REMOVABLE) + 1)
+        for size in range(len(names) + 1)
         for subset in combinations(players, size)
     }
     late = ~worth[()]
     # Negative parts can make a subset better than the whole; what no subset mends is its own.
     mendable = np.logical_or.reduce(list(worth.values())) & late
     value = {s: np.where(mendable, _best_within(worth, s), False) for s in worth}
-    shares = {
-        name: _shapley(value, player) for player, name in zip(players, REMOVABLE, strict=True)
-    }
+    shares = {name: _shapley(value, player) for player, name in zip(players, names, strict=True)}
     slow_first, slow_rest = parts.prefill > first_by, parts.decode_solo > rest_by
     if gap is not None:
         slow_rest = slow_rest | (gap.parts.solo > gap.by)
@@ -147,7 +153,7 @@ def _best_within(
 
 
 def _shapley(value: dict[tuple[int, ...], NDArray[np.bool_]], player: int) -> Floats:
-    n = len(REMOVABLE)
+    n = max(len(subset) for subset in value)
     total = np.zeros(value[()].size)
     for subset, worth in value.items():
         if player in subset:

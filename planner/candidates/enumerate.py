@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.candidates.template import Build, Removed
+from planner.candidates.experts import expert_layouts
+from planner.candidates.template import Build, Removed, hardware_name
 from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.context import largest_context
 from planner.curves.curve import Curve, find_curve
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Catalogue, Llm
     from planner.problem.resolve import Demand, Problem, Supply
+    from planner.topology import Topology
 
 
 MOST_BLOCKS: Final = 64
@@ -51,8 +53,12 @@ def enumerate_builds(problem: Problem, catalogue: Catalogue) -> tuple[list[Build
                     found = _hardware(problem, catalogue, demands, (precision, supply, tp_degree))
                     if isinstance(found, Removed):
                         removed.append(found)
-                    else:
-                        _policies(problem, demands, supply, found, builds, removed)
+                        continue
+                    for curve in _layouts(problem, catalogue, demands, found):
+                        if isinstance(curve, Removed):
+                            removed.append(curve)
+                        else:
+                            _policies(problem, demands, supply, curve, builds, removed)
     return builds, removed
 
 
@@ -97,9 +103,7 @@ def _hardware(
         catalogue, llm.id, precision, accelerator.id, problem.policies.engine, tp_degree
     )
     if isinstance(curve, Curve):
-        if problem.topology is not None:
-            curve = over_link(curve, problem.topology.shape_of(accelerator.id))
-        return _extrapolated(problem, demands, name, curve) or curve
+        return curve
     missing = _does_not_fit(problem, llm, what)
     return missing or Removed(name, f"no curve: {curve.reason}", {})
 
@@ -109,12 +113,36 @@ def _beyond_nodes(problem: Problem, name: str, accelerator: str, tp_degree: int)
     topology = problem.topology
     if topology is None or topology.tp_may_cross:
         return None
-    mine = [d for d in topology.domains if d.shape.accelerator == accelerator]
-    most = max((free for d in mine for free, _ in islands(d)), default=0)
+    most = _most_joined(topology, accelerator)
     if tp_degree <= most:
         return None
     why = f"needs {tp_degree} devices of one scale-up domain; the topology's have {most} free"
     return Removed(name, why, {"free_devices": float(most)})
+
+
+def _layouts(
+    problem: Problem, catalogue: Catalogue, demands: list[Demand], curve: Curve
+) -> Iterator[Curve | Removed]:
+    """Yield the curves of every layout of experts, or why one is left out."""
+    found = expert_layouts(catalogue, curve, problem.policies.expert_parallel)
+    device, precision = curve.accelerator.id, curve.precision
+    if not isinstance(found, tuple):
+        yield Removed(hardware_name(device, curve.layout, precision), found.reason, {})
+        return
+    for one in found:
+        name = hardware_name(device, one.layout, precision)
+        if problem.topology is not None:
+            crosses = one.accelerators > _most_joined(problem.topology, device)
+            linked = over_link(one, problem.topology.shape_of(device), crosses=crosses)
+        else:
+            linked = one
+        yield _extrapolated(problem, demands, name, linked) or linked
+
+
+def _most_joined(topology: Topology, accelerator: str) -> int:
+    """Return the most free devices of one scale-up domain."""
+    mine = [d for d in topology.domains if d.shape.accelerator == accelerator]
+    return max((free for d in mine for free, _ in islands(d)), default=0)
 
 
 def _extrapolated(
@@ -185,7 +213,8 @@ def _policies(
     policies, tp_degree = problem.policies, curve.layout.tp_degree
     for budget in sorted(policies.max_num_batched_tokens):
         for seqs in sorted(policies.max_num_seqs):
-            name = f"{supply.accelerator.id}.tp{tp_degree}.{curve.precision}.b{budget}.s{seqs}"
+            hardware = hardware_name(supply.accelerator.id, curve.layout, curve.precision)
+            name = f"{hardware}.b{budget}.s{seqs}"
             if seqs > budget:
                 why = f"max_num_seqs {seqs} is above max_num_batched_tokens {budget}"
                 removed.append(Removed(name, why, {}))

@@ -71,8 +71,10 @@ def setup_of(build: Build, replicas: int, router: Routing) -> PoolSetup:
     """
     counts: Router = "least_outstanding" if router == "prefix_affinity" else router
     path_ps = round(build.curve.path_s * 1e12)
+    group = None if build.group is None else build.group.setup()
+    cache = build.cache if group is None else None
     return PoolSetup(
-        build.law, build.limits, replicas, counts, build.cache, path_ps, build.priority
+        build.law, build.limits, replicas, counts, cache, path_ps, build.priority, group
     )
 
 

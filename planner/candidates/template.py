@@ -6,13 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from planner.candidates.groups import Group
     from planner.curves.curve import Curve
+    from planner.curves.memory import Layout
     from planner.kernels import Law, Limits
     from planner.simulation.cached_pool import PrefixCache
 
 
 PRIORITY: Final = ".priority"
 """Ends the name of a build with priority scheduling."""
+
+
+def hardware_name(accelerator: str, layout: Layout, precision: str) -> str:
+    """Return a name such as ``h100-sxm.tp2.fp8``, or ``h100-sxm.tp2.ep2.mxfp4``."""
+    experts = f".ep{layout.ep_degree}" if layout.ep_degree > 1 else ""
+    return f"{accelerator}.tp{layout.tp_degree}{experts}.{precision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +45,27 @@ class Build:
     admits and whom it preempts; None: who came first, and who came last."""
     cache: PrefixCache | None = None
     """How it keeps prefixes; None: it does not, or no workload of its model could find any."""
+    group: Group | None = None
+    """Both sides and the link, where a unit is a group of prefill and decode replicas; the fields
+    above are then those of a decode replica, but for the price."""
+
+    @property
+    def devices(self) -> dict[str, int]:
+        """Accelerators of a unit, by type."""
+        return {self.accelerator: self.tp_degree} if self.group is None else self.group.devices
+
+    @property
+    def accelerators(self) -> int:
+        """Accelerators of a unit, of all types."""
+        return sum(self.devices.values())
 
     @property
     def id(self) -> str:
         """Name of the build, such as ``h100-sxm.tp2.fp8.b8192.s256``; may end in ``.priority``."""
-        return (
-            f"{self.accelerator}.tp{self.tp_degree}.{self.precision}"
-            f".b{self.max_num_batched_tokens}.s{self.max_num_seqs}"
-            + (PRIORITY if self.priority is not None else "")
+        if self.group is not None:
+            return self.group.id
+        return f"{self.hardware}.b{self.max_num_batched_tokens}.s{self.max_num_seqs}" + (
+            PRIORITY if self.priority is not None else ""
         )
 
     @property
@@ -55,7 +76,9 @@ class Build:
     @property
     def hardware(self) -> str:
         """Name without the policy, such as ``h100-sxm.tp2.fp8``."""
-        return f"{self.accelerator}.tp{self.tp_degree}.{self.precision}"
+        if self.group is not None:
+            return self.group.hardware
+        return hardware_name(self.accelerator, self.curve.layout, self.precision)
 
 
 @dataclass(frozen=True, slots=True)

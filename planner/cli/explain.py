@@ -16,7 +16,11 @@ def explain(
     file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json.")],
     why_not: Annotated[
         str | None,
-        typer.Option("--why-not", metavar="TEXT", help="Only templates whose name holds TEXT."),
+        typer.Option(
+            "--why-not",
+            metavar="TEXT",
+            help="Only what TEXT names: part of a template, or h200.tp8.fp8.",
+        ),
     ] = None,
     draw: Annotated[
         Path | None,

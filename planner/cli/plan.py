@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -33,22 +35,26 @@ def plan(
         str | None,
         typer.Option("--time-limit", metavar="TIME", help="When to stop, such as 60s."),
     ] = None,
+    solver: Annotated[
+        str | None,
+        typer.Option("--solver", metavar="NAME", help="highs, or another that PuLP finds here."),
+    ] = None,
     created: Annotated[
         str | None,
         typer.Option("--created", metavar="TEXT", help="Date to write into the plan."),
-    ] = None,
-    current: Annotated[
-        Path | None,
-        typer.Option(
-            "--current",
-            metavar="PLAN",
-            help="A plan.json of what runs now: its replicas stay on their devices if they can.",
-        ),
     ] = None,
     no_extrapolation: Annotated[
         bool,
         typer.Option("--no-extrapolation", help="Refuse curves outside their measured range."),
     ] = False,
+    from_plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="PLAN",
+            help="The plan.json that runs now: begin with it, move little, say what changes.",
+        ),
+    ] = None,
     capacity_table: Annotated[
         Path | None,
         typer.Option(
@@ -68,25 +74,33 @@ def plan(
 
     changes = [
         *(settings or []),
-        *solver_settings(seconds("--time-limit", time_limit), share("--gap", gap), seed),
+        *solver_settings(seconds("--time-limit", time_limit), share("--gap", gap), seed, solver),
         *(["policies.extrapolation=false"] if no_extrapolation else []),
+        *_begin_with(file, from_plan),
     ]
     loaded = _load(file, capacity_table, changes)
     if output is not None:
         require_writable(output)
-    from planner.fleet import read_plan
-
-    running = read_plan(current) if current is not None else None
     from planner.planning import plan_question  # heavy: after all that can be refused at once
 
     with progress() as report:
-        answer = plan_question(loaded, created=created, progress=report, current=running)
+        answer = plan_question(loaded, created=created, progress=report)
     try:
         if output is not None:
             write_whole(output, dump_json(answer))
     finally:
         _show(answer, as_json=as_json)  # what was found is shown even if the disk is full
     return EXIT_CODES[answer.status]
+
+
+def _begin_with(file: Path | None, plan: Path | None) -> list[str]:
+    """Name a plan as seen from the folder of the scenario."""
+    if plan is None:
+        return []
+    if file is None:
+        raise InputError("--from: only a scenario can begin with a plan; give FILE")
+    seen = os.path.relpath(plan, file.parent)
+    return [f"current_plan={json.dumps(seen)}"]
 
 
 def _load(

@@ -22,31 +22,41 @@ def joined_by(accelerator: Accelerator, bytes_per_s: float, transport: str) -> A
     return accelerator.model_copy(update=change)
 
 
-def over_link(curve: Curve, shape: NodeShape) -> Curve:
+def over_link(curve: Curve, shape: NodeShape, *, crosses: bool = False) -> Curve:
     """Return the curve of replicas on nodes of a shape.
 
     What collectives take longer over the nodes' link than over the one of the measurement is
     added to every step, by the roofline of both; a faster link gains nothing. One device sends
     nothing, and laws of the user's own measurements hold for the user's nodes as they are.
 
+    Args:
+        curve: As it was measured, over the accelerator's usual link.
+        shape: What joins the devices of the nodes.
+        crosses: Whether the replica lies over several scale-up domains: then the nodes' network
+            is what its collectives go over.
+
     Raises:
         InputError: The catalogue knows too little of the model to say what is sent.
     """
     usual = curve.accelerator
     link = usual.scaleup_bandwidth or usual.pcie_bandwidth
-    rate = shape.scaleup.bytes_per_s
+    rate, transport = shape.scaleup.bytes_per_s, shape.scaleup.transport
+    name = "PCIe" if transport == "pcie" else "the nodes' link"
+    if crosses and shape.network_bytes_per_s is not None:
+        across = shape.network_bytes_per_s / shape.devices
+        if across < rate:
+            rate, transport, name = across, "pcie", "the network"
     own = curve.row.origin is not None  # measured on the nodes that the scenario is about
     if own or curve.accelerators == 1 or (link is not None and rate >= link):
         return curve
     geometry = geometry_of(curve.llm)
     formats = formats_of(curve.precision, geometry.family)
     degrees = Degrees(curve.accelerators, curve.layout.dp_degree, curve.layout.ep_degree)
-    here = roofline(geometry, formats, joined_by(usual, rate, shape.scaleup.transport), degrees).law
+    here = roofline(geometry, formats, joined_by(usual, rate, transport), degrees).law
     there = roofline(geometry, formats, usual, degrees).law
     law = curve.step_law
     longer = [max(0.0, float(here.tokens_s(n)) - float(there.tokens_s(n))) for n in law.knots]
     slope = max(0.0, here.slope_beyond_s_per_token - there.slope_beyond_s_per_token)
-    name = "PCIe" if shape.scaleup.transport == "pcie" else "its link"
     return replace(
         curve,
         step_law=replace(

@@ -4,24 +4,34 @@
 Numbers carry their unit in the name: s, rps (requests per second), USD per hour, W.
 """
 
+from planner.fleet.alternatives import Alternatives, Change, PriceRange, RunnerUp
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import (
     ArrivalPoint,
     DemandPoint,
     Evidence,
     FailureResult,
+    LengthPoint,
     OneLess,
     WithoutPrefixCache,
 )
 from planner.fleet.figures import Interval, Quantiles, Status, Verdict
 from planner.fleet.placement import PlacedReplica
-from planner.fleet.plan import EffectiveScenario, FleetPlan, ObjectiveValue, Totals, read_plan
-from planner.fleet.pools import CurveNote, Pool, PoolPlace, PrefixHits, RoutingShare
+from planner.fleet.plan import (
+    EffectiveScenario,
+    FleetPlan,
+    ObjectiveValue,
+    SearchStep,
+    Totals,
+    read_plan,
+)
+from planner.fleet.pools import CurveNote, GroupLink, Pool, PoolPlace, PrefixHits, RoutingShare
 from planner.fleet.reasons import (
     Decision,
     Infeasibility,
     LimitUse,
     Rejected,
+    Relaxation,
     SplitByLength,
     SplitPart,
 )
@@ -38,8 +48,10 @@ from planner.fleet.results import (
 from planner.fleet.tables import TableBucket, TableFleet, TableShare, TableUnits
 
 __all__ = [
+    "Alternatives",
     "ArrivalPoint",
     "BillLine",
+    "Change",
     "CurveNote",
     "Decision",
     "DeferredPeriod",
@@ -49,8 +61,10 @@ __all__ = [
     "Evidence",
     "FailureResult",
     "FleetPlan",
+    "GroupLink",
     "Infeasibility",
     "Interval",
+    "LengthPoint",
     "LimitUse",
     "Misses",
     "ObjectiveValue",
@@ -61,10 +75,14 @@ __all__ = [
     "Pool",
     "PoolPlace",
     "PrefixHits",
+    "PriceRange",
     "Quantiles",
     "Rejected",
+    "Relaxation",
     "RoutingShare",
+    "RunnerUp",
     "ScenarioResult",
+    "SearchStep",
     "SplitByLength",
     "SplitPart",
     "Status",

@@ -52,6 +52,16 @@ class ArrivalPoint(Spec):
     """Fewest that keep every promise under these arrivals, with the pools of the plan."""
 
 
+class LengthPoint(Spec):
+    """Attainment of the fixed fleet if all prompts, or all outputs, were longer or shorter."""
+
+    prompt_multiple: float
+    output_multiple: float
+    attainment: dict[str, Interval]
+    unstable: bool
+    """A backlog grows without end; attainment is what the simulated span gave."""
+
+
 class WithoutPrefixCache(Spec):
     """The plan at a hit rate of 0: every prompt computed whole."""
 
@@ -83,6 +93,8 @@ class Evidence(Spec):
     demand_sweep: tuple[DemandPoint, ...]
     arrival_sweep: tuple[ArrivalPoint, ...] = ()
     """The fleet under evener and burstier arrivals at the same mean rate."""
+    length_sweep: tuple[LengthPoint, ...] = ()
+    """The fleet under other lengths, where a pool has groups whose ratio is then off."""
     promise_kept_in: float | None = None
     """P(promise kept): weight of the scenarios of the demand in which every promise is kept; null
     where there are none."""

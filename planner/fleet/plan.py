@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from planner.errors import InputError
+from planner.fleet.alternatives import Alternatives, Change
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import Evidence
 from planner.fleet.figures import Status
 from planner.fleet.placement import PlacedReplica
 from planner.fleet.pools import Pool
-from planner.fleet.reasons import Decision, Infeasibility, LimitUse, Rejected, SplitByLength
+from planner.fleet.reasons import (
+    Decision,
+    Infeasibility,
+    LimitUse,
+    Rejected,
+    Relaxation,
+    SplitByLength,
+)
 from planner.fleet.results import DeferredResult, PeriodResult, ScenarioResult, WorkloadResult
 from planner.fleet.tables import TableFleet
 from planner.source import read_text, whole
@@ -36,6 +44,19 @@ class EffectiveScenario(Spec):
     """Where each value came from, by dotted path."""
 
 
+class SearchStep(Spec):
+    """One solve on the way to the best fleet, by the program's operating points."""
+
+    theta: float
+    """What was asked of a dollar, in compliant requests per dollar; 0 at the first solve, and for
+    other objectives than their ratio."""
+    goodput_rps: float
+    """Weighted by value, of the fleet that was found."""
+    cost_usd_per_hour: float
+    bound: float | None
+    """Best bound of the objective after this step."""
+
+
 class ObjectiveValue(Spec):
     """What was optimised, how well it came out, and what cannot be beaten."""
 
@@ -45,6 +66,8 @@ class ObjectiveValue(Spec):
     """No fleet of the candidate set does better than this, by the points of the program."""
     gap: float | None
     """Relative distance of value and bound."""
+    steps: tuple[SearchStep, ...] = ()
+    """The solves of the program that led to the plan, in their order."""
 
 
 class Totals(Spec):
@@ -98,8 +121,14 @@ class FleetPlan(Spec):
     """Routing by prompt length; its promise stays that of the whole workload."""
     rejected: tuple[Rejected, ...]
     limits: tuple[LimitUse, ...]
+    alternatives: Alternatives | None = None
+    """Fleets next to this one, and the prices at which they take its place."""
     evidence: Evidence
+    changes: tuple[Change, ...] = ()
+    """What of the current plan changes, where one was given: pools that differ."""
     infeasibility: tuple[Infeasibility, ...] = ()
+    relaxations: tuple[Relaxation, ...] = ()
+    """Where there is no fleet: what would make one possible, each change alone."""
     capacity_table: TableFleet | None = None
     """The fleet where capacities were measured per request size; then there are no pools."""
 

@@ -47,8 +47,23 @@ class PoolPlace(Spec):
     replicas: int
 
 
+class GroupLink(Spec):
+    """What carries KV from the prefill to the decode replicas of each group."""
+
+    transport: str
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    sharing: Literal["fifo", "fair"]
+    hand_off_s: float
+    """From the end of prefill to the queue of the decode side."""
+    kv_bytes_per_token: float
+    """That cross the link for a token of a prompt, to all ranks of a decode replica."""
+    busy_share: float
+    """Share of time in which KV was on its way, simulated."""
+
+
 class Pool(Spec):
-    """All replicas of one template."""
+    """All replicas of one template; of a template of groups, those of one side."""
 
     id: str
     model: str
@@ -94,6 +109,11 @@ class Pool(Spec):
     """By workload of whose prefixes something is known."""
     prefix_block_tokens: int | None = None
     """Tokens of the blocks in which prefixes were kept in the simulation."""
+    groups: int | None = None
+    """Over how many groups the replicas of a side are spread evenly; ``capacity_rps`` is then that
+    of a group."""
+    link: GroupLink | None = None
+    """Of a decode pool: how KV comes to it."""
 
 
 class RoutingShare(Spec):

@@ -50,6 +50,10 @@ class LimitUse(Spec):
     used: float
     limit: float | None
     shadow_price_usd_per_hour: float | None
+    by_relaxation_usd_per_hour: float | None = None
+    """The same by the dual of the linear relaxation, in which fractions of units may be had."""
+    note: str = ""
+    """How the price was found, and where the relaxation misleads."""
 
 
 class Infeasibility(Spec):
@@ -67,3 +71,17 @@ class Infeasibility(Spec):
     """The physical reason or another, where there is one."""
     remedy: str
     """What would mend it, alone."""
+
+
+class Relaxation(Spec):
+    """The smallest change of one lever that makes a fleet possible; planned for, and simulated."""
+
+    lever: str
+    """Dotted path of the scenario's value; several, where none is enough alone."""
+    has: str
+    needs: str
+    settings: tuple[str, ...]
+    """What ``--set`` takes to have a plan."""
+    not_enough: tuple[tuple[str, ...], ...]
+    """Settings of the next smaller change, with which there is no plan; one for each value that
+    changes. Empty where something is allowed or not, and so has no size."""

@@ -72,6 +72,9 @@ class WorkloadResult(Spec):
     tpot_s: Quantiles
     max_itl_s: Quantiles | None = None
     """Longest time between two tokens of a request; where that has a deadline."""
+    kv_transfer_s: Quantiles | None = None
+    """What the KV was on its way to the decode side, waiting for the link included, of requests
+    that groups served: all of it is part of their TTFT."""
     misses: Misses | None
     """None where nothing was simulated."""
     routing: tuple[RoutingShare, ...]

@@ -13,16 +13,19 @@ from planner.milp.choice import Found, Step, choice_of
 from planner.milp.clock import Deadline
 from planner.milp.dominated import without_dominated
 from planner.milp.formulation import model_of
+from planner.milp.goals import prefer
 from planner.milp.highs import Settings
 from planner.milp.ratio import best_ratio
 from planner.milp.relax import no_fleet
 from planner.milp.relaxed_losses import with_relaxed_losses
 from planner.milp.solve import solve
+from planner.milp.start import incumbent
 from planner.milp.surviving import AT_ONCE, named_apart, not_survived, with_losses
 
 if TYPE_CHECKING:
     from planner.milp.choice import Choice
     from planner.milp.formulation import Model
+    from planner.milp.goals import Goals
     from planner.milp.instance import Instance
     from planner.milp.objective import Objective
     from planner.milp.solve import Solver
@@ -36,6 +39,7 @@ def choose(
     gap: float = 1e-3,
     solver: Solver = "highs",
     seed: int = 0,
+    goals: Goals | None = None,
 ) -> Choice:
     """Choose units and operating points that keep every promise within the limits.
 
@@ -51,6 +55,8 @@ def choose(
         solver: ``highs``, the name of a solver that PuLP knows, or such a solver.
         seed: Of the solver's random numbers; equal arguments give equal answers, unless the
             time limit ends the work.
+        goals: What is preferred among fleets that are as good within the gap; the search begins
+            at the current fleet, if there is one that keeps every promise.
 
     Returns:
         The fleet with its bound; ``status`` tells whether the gap was closed.
@@ -65,15 +71,20 @@ def choose(
     for name, number in (("time_limit_s", time_limit_s), ("gap", gap)):
         if not (math.isfinite(number) and number >= 0):
             raise InputError(f"{name}: must be finite and at least 0; got {number}")
-    asked, (instance, sets) = instance, merged(without_dominated(instance))
+    now = goals.current if goals is not None else {}
+    asked, (instance, sets) = instance, merged(without_dominated(instance, now))
     deadline, settings = Deadline.after(time_limit_s), Settings(gap=gap, seed=seed)
     instance = with_relaxed_losses(instance, deadline.left_s() / 4)
     while True:
         model = model_of(instance)
+        if now:
+            model = dataclasses.replace(model, start=incumbent(model, now))
         try:
             found = _find(model, objective, settings, deadline, solver)
         except InfeasibleError as error:
             raise no_fleet(instance, max(time_limit_s, 1.0)) from error
+        if goals is not None and found.objective > 0:
+            found = prefer(model, found, goals, settings, deadline)
         choice = choice_of(model, found, gap)
         worst = not_survived(instance, choice.units_in)[:AT_ONCE]
         if not worst:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -29,15 +29,15 @@ SAME_MIX: Final = 1e-9
 """Shares of a mix that differ by no more are equal."""
 
 
-def without_dominated(data: Instance) -> Instance:
+def without_dominated(data: Instance, keep: Iterable[str] = ()) -> Instance:
     """Return the instance without templates that another of the same kind makes needless.
 
-    Templates with limits, lent units, or units of today are kept: those are about a template
-    by its name.
+    Templates with limits, lent units, or units of today are kept, as are those of ``keep``:
+    those are about a template by its name.
     """
     if len(data.J) <= MANY:
         return data
-    named = {*data.min_units, *data.max_units}
+    named = {*keep, *data.min_units, *data.max_units, *(j for j, _ in data.beside)}
     if data.deferral is not None:
         named |= {j for j, _ in data.deferral.lent_rps}
     barred: dict[str, tuple[str, ...]] = {}

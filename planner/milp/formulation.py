@@ -151,6 +151,8 @@ class Model:
     problem: pulp.LpProblem
     v: Variables
     program: Program
+    start: Floats | None = None
+    """A first incumbent for every solve that is given none, shape ``(c,)``."""
 
     def aiming_at(self, term: pulp.LpAffineExpression, *, maximise: bool) -> Program:
         """Return the program with a term of :data:`TERMS` as its objective."""

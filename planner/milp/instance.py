@@ -59,6 +59,8 @@ class Instance:
     usd_per_hour: Mapping[str, float]
     """c_j: price of one unit of j, USD/h."""
 
+    beside: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """k_jg: accelerators of another type g in one unit of j; absent means none."""
     stock: Mapping[str, int] = field(default_factory=dict)
     """R_g: accelerators that can be had; an accelerator that is absent is not limited."""
     max_units: Mapping[str, int] = field(default_factory=dict)
@@ -109,6 +111,11 @@ class Instance:
     def points_of(self, j: str) -> tuple[str, ...]:
         """List the operating points of template ``j``, the idle one first."""
         return (IDLE, *self.O[j])
+
+    def held(self, j: str, g: str) -> int:
+        """Return k_jg, the accelerators of type ``g`` in one unit of ``j``."""
+        own = self.devices[j] if self.accelerator_of[j] == g else 0
+        return int(own + self.beside.get((j, g), 0))
 
     def worth(self, w: str) -> float:
         """Return v_w, the worth of one compliant request of ``w`` (1 unless given)."""
@@ -182,6 +189,11 @@ def _numbers(data: Instance) -> Iterator[str]:
     for j in data.J:
         if data.accelerator_of.get(j) not in data.G:
             yield f"accelerator_of[{j}]: {data.accelerator_of.get(j)!r} is not in G"
+    for (j, g), count_of in data.beside.items():
+        if j not in data.J or g not in data.G or g == data.accelerator_of.get(j):
+            yield f"beside[{j},{g}]: no such template, or no other accelerator"
+        elif not 0 < count_of < math.inf or count_of != int(count_of):
+            yield f"beside[{j},{g}]: must be a whole number above 0; got {count_of:g}"
     yield from _each("stock", data.stock, _known(data.stock, data.G), count, whole=True)
     yield from _each("max_units", data.max_units, _known(data.max_units, data.J), count, whole=True)
     yield from _each("min_units", data.min_units, _known(data.min_units, data.J), count, whole=True)

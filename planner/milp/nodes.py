@@ -195,6 +195,26 @@ def most_units(data: Instance, j: str, d: str, lost: int) -> int:
     return most
 
 
+def most_units_for(data: Instance, j: str, most_usd: float, most: float) -> int:
+    """Return how many units of ``j`` the nodes can hold that a sum of money, USD/h, buys.
+
+    Args:
+        data: The instance.
+        j: The template.
+        most_usd: What all nodes may cost together.
+        most: Returned where nothing else limits them.
+    """
+    where, size = data.nodes or NO_NODES, data.devices[j]
+    total = 0.0
+    for d in data.domains_of(j):
+        per_node = where.node_devices.get(d, size) // size
+        usd = where.usd_per_hour.get(d, 0.0)
+        nodes = min(most_usd / usd if usd > 0 else most, where.stock.get(d, most))
+        total += math.floor(nodes + 1e-6) * per_node
+        total += sum(free // size for free in where.free.get(d, ()))
+    return int(min(total, data.max_units.get(j, most), most))
+
+
 def _partly(where: Nodes, d: str) -> list[tuple[str, int]]:
     return [(f"free{free}", free) for free in sorted(set(where.free.get(d, ())))]
 
@@ -209,6 +229,8 @@ def mistakes_of(data: Instance) -> Iterator[str]:
     """Yield what cannot be used of the nodes, a line each."""
     where = data.nodes or NO_NODES
     yield from _numbers(data)
+    for j, g in data.beside:
+        yield f"beside[{j},{g}]: a unit in whole nodes is of one kind of accelerator"
     known = set(where.domains)
     spare = where.spare
     named = {

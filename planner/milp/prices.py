@@ -84,7 +84,7 @@ def relaxation_prices(
     """
     data = with_losses(data, choice.losses)
     model = model_of(data)
-    program = _program(model, choice)
+    program = program_of(model, choice)
     answer = highs.run(program.relaxed(), Settings(time_limit_s=time_limit_s))
     if answer.row_duals is None:
         raise LimitReachedError("the time limit passed before the limits were priced")
@@ -92,7 +92,7 @@ def relaxation_prices(
         (number, index): float(dual) / _row_scale(data, number, index)
         for (number, index, _), dual in zip(rows(data, model.v), answer.row_duals, strict=True)
     }
-    money = _money(choice, duals.get(("C8", ())))
+    money = money_of(choice, duals.get(("C8", ())))
     return tuple(
         Price(
             number,
@@ -115,7 +115,8 @@ def resolve_prices(
 
     The budget is raised by the dearest unit, and the change divided by that. Each solve gets an
     equal share of the time that is left; a limit whose solve finds no fleet in it is left out.
-    What the gaps leave open stands beside each price.
+    What the gaps leave open stands beside each price. Under goodput per dollar the money is what
+    the fleet's goodput would cost less at the ratio that one more brings.
 
     Args:
         data: The instance that ``choice`` solves.
@@ -138,6 +139,8 @@ def resolve_prices(
         unsure = (abs(other.bound - other.objective) + abs(base.bound - base.objective)) / by
         family, unit = CONSTRAINTS[number].__name__, UNITS[number]
         money = -per_unit if choice.name == "min_cost" else None
+        if choice.name == "max_goodput_per_usd" and other.objective > 0:
+            money = base.cost_usd_per_hour * (1 - base.objective / other.objective) / by
         found.append(Price(number, family, index, unit, per_unit, money, "re-solve", unsure))
     return tuple(found)
 
@@ -176,7 +179,8 @@ def _one_more_node(data: Instance) -> Iterator[tuple[str, tuple[str, ...], Insta
             yield "C34", (name,), dataclasses.replace(data, nodes=more), by
 
 
-def _program(model: Model, choice: Choice) -> Program:
+def program_of(model: Model, choice: Choice) -> Program:
+    """Return the program whose relaxation prices the rows: a ratio at the one reached."""
     if choice.name == "min_cost":
         return model.cost_program()
     if choice.name == "max_goodput":
@@ -199,7 +203,7 @@ def _row_scale(data: Instance, number: str, index: tuple[str, ...]) -> float:
     return 1.0
 
 
-def _money(choice: Choice, budget_dual: float | None) -> float | None:
+def money_of(choice: Choice, budget_dual: float | None) -> float | None:
     """Return USD/h per unit of the objective, above zero for money saved."""
     if choice.name == "min_cost":
         return -1.0

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 import pulp
 
-from planner.errors import InfeasibleError, InputError, LimitReachedError, SolverError, nearest
-from planner.milp import highs, spread
+from planner.errors import InfeasibleError, LimitReachedError, SolverError
+from planner.milp import highs, solvers, spread
 from planner.milp.check import check_bound, check_integers, check_rows
 from planner.milp.highs import Answer, Settings
 
@@ -64,7 +63,7 @@ def solve(
     """
     name = solver if isinstance(solver, str) else solver.name
     if isinstance(solver, str) and solver.lower() == "highs":
-        answer = spread.run(model, program, settings, start)
+        answer = spread.run(model, program, settings, model.start if start is None else start)
     else:
         answer = _ask_pulp(model, program, settings, solver)
     if answer.status == "infeasible":
@@ -77,7 +76,7 @@ def solve(
         )
     check_integers(program, answer.x, name)
     check_rows(program, answer.x, name, RAW)
-    bound = answer.bound if answer.bound is not None else _own_bound(program, settings)
+    bound = answer.bound if answer.bound is not None else _own_bound(program, answer.x, settings)
     check_bound(program, answer.x, bound, name)
     return Solution(settle(model, answer.x, name), bound, answer.status)
 
@@ -102,13 +101,18 @@ def settle(model: Model, x: Floats, solver: str) -> Floats:
     return settled
 
 
-def _own_bound(program: Program, settings: Settings) -> float:
-    """Return the bound of the linear relaxation, for solvers that hide theirs."""
+def _own_bound(program: Program, x: Floats, settings: Settings) -> float:
+    """Prove a bound by HiGHS, for solvers that hide theirs: of the relaxation if that is enough."""
     answer = highs.run(program.relaxed(), settings)
     if answer.status == "infeasible":
         raise SolverError("a fleet was found where not even fractions of units keep every row")
     worst = np.inf if program.maximise else -np.inf
-    return worst if answer.bound is None else answer.bound
+    relaxed = worst if answer.bound is None else answer.bound
+    found = program.objective(x)
+    if abs(found - relaxed) <= max(settings.gap * abs(found), settings.absolute_gap):
+        return relaxed
+    whole = highs.run(program, settings, x)
+    return relaxed if whole.bound is None else whole.bound
 
 
 def _ask_pulp(model: Model, program: Program, settings: Settings, solver: Solver) -> Answer:
@@ -119,14 +123,10 @@ def _ask_pulp(model: Model, program: Program, settings: Settings, solver: Solver
     problem.sense = pulp.LpMaximize if program.maximise else pulp.LpMinimize
     for v in variables:
         v.varValue = None
-    engine = _named(solver, settings) if isinstance(solver, str) else solver
-    with warnings.catch_warnings():
-        # A solver that was asked for by name may be one that PuLP means to drop.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        try:
-            status = problem.solve(engine)
-        except pulp.PulpSolverError as error:
-            raise SolverError(f"{engine.name} failed: {error}") from error
+    engine = solvers.named(solver, settings) if isinstance(solver, str) else solver
+    status = solvers.run(problem, engine, settings.time_limit_s)
+    if status is None:
+        return Answer("limit")
     if status == pulp.LpStatusInfeasible:
         return Answer("infeasible")
     if status == pulp.LpStatusUnbounded:
@@ -136,21 +136,3 @@ def _ask_pulp(model: Model, program: Program, settings: Settings, solver: Solver
         return Answer("limit")
     done = problem.sol_status == pulp.LpSolutionOptimal
     return Answer("optimal" if done else "limit", np.array(values, dtype=float))
-
-
-def _named(solver: str, settings: Settings) -> pulp.LpSolver:
-    known = pulp.listSolvers()
-    spelled = {name.lower(): name for name in known}
-    if solver.lower() not in spelled:
-        raise InputError(f"solver {solver!r} is not known; {nearest(solver, ['highs', *known])}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        engine = pulp.getSolver(
-            spelled[solver.lower()],
-            msg=False,
-            timeLimit=settings.time_limit_s,
-            gapRel=settings.gap,
-        )
-        if not engine.available():
-            raise InputError(f"solver {solver!r} is not installed here; use 'highs'")
-    return engine

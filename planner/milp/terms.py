@@ -151,7 +151,7 @@ def mistakes_of(
         return
     shortest = min(Order.of(data, periods, hours).hours, default=0.0)
     for g, s in data.start_hours.items():
-        if len(periods) > 1 and s > shortest:
+        if len(periods) > 1 and s > shortest * (1 + 1e-9):
             yield (
                 f"terms.start_hours[{g}]: {s:g} h is more than the shortest span of {shortest:g} h;"
                 " use longer periods"

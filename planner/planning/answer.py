@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.candidates.enumerate import enumerate_builds
+from planner.candidates.groups import screen_groups, together
 from planner.candidates.screen import Screened, screen
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
@@ -17,8 +18,11 @@ from planner.planning.deferral import NOT_PLACED, grown, place_deferred
 from planner.planning.document import plan_document
 from planner.planning.hourly import NOT_ADAPTED, adapt, no_terms, settled
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
+from planner.planning.lengths_sweep import sweep_lengths
 from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
+from planner.planning.priced import MEASURED_TO, coarsely, refine_priced
+from planner.planning.pricing import Pricing, columns_of
 from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
 from planner.planning.scenarios import planned_for, scenario_results
 from planner.planning.split import is_better, limits_of_a_split, price_splits, split_decisions
@@ -28,10 +32,12 @@ from planner.planning.teller import Teller
 from planner.problem.resolve import Problem, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from planner.candidates.groups import Grouped
     from planner.candidates.template import Removed, Template
     from planner.fleet import Decision, FleetPlan
+    from planner.planning.fleet import Fleet
     from planner.planning.hourly import Adapted
     from planner.scenario.load import LoadedScenario
     from planner.simulation.effort import Effort
@@ -44,7 +50,6 @@ def plan_scenario(
     progress: Callable[[str, float], None] | None = None,
     catalogue: Catalogue | None = None,
     effort: Effort | None = None,
-    current: FleetPlan | None = None,
 ) -> FleetPlan:
     """Find the best fleet for a scenario, verify it by simulation, and say what is known of it.
 
@@ -57,7 +62,6 @@ def plan_scenario(
         progress: Told what is being done and about which share of the whole is done.
         catalogue: Facts; the shipped ones if left out.
         effort: How much to simulate; what suits the kernel if left out.
-        current: What runs now; where there is a topology, its replicas move as little as may be.
 
     Raises:
         InputError: The scenario names what does not exist or cannot be read.
@@ -68,7 +72,7 @@ def plan_scenario(
     clock = Clock(problem.time_limit_s)
     study = study_of(problem)
     effort = effort or effort_for(problem)
-    answer = Answer(loaded, problem, study, catalogue, created, effort, current)
+    answer = Answer(loaded, problem, study, catalogue, created, effort)
     try:
         problem = planned_for(answer, clock.check)
         answer = replace(answer, problem=problem, study=study_of(problem, study.meter))
@@ -111,28 +115,112 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     return found.model_copy(update={"infeasibility": (*found.infeasibility, *more)})
 
 
-def _search(answer: Answer, clock: Clock, tell: Teller) -> Found | FleetPlan:
-    """Look for the best fleet; a plan document that says why, if there is none."""
+def first_fleet(
+    loaded: LoadedScenario, catalogue: Catalogue, effort: Effort | None, clock: Clock
+) -> Fleet | None:
+    """Return a fleet that keeps every promise, the first that a plan comes upon; None if none.
+
+    What :func:`plan_scenario` does, as far as it takes to know whether there is a plan at all.
+
+    Raises:
+        InputError: The scenario cannot be answered.
+        LimitReachedError: The time was over before it was known.
+    """
+    problem = resolve(loaded, catalogue)
+    effort = effort or effort_for(problem)
+    answer = Answer(loaded, problem, study_of(problem), catalogue, None, effort)
+    problem = planned_for(answer, clock.check)
+    answer = replace(answer, problem=problem, study=study_of(problem, answer.study.meter))
+    tell = Teller()
+    found = _search(answer, clock, tell, enough=not problem.deferred)
+    refined = found.refined if isinstance(found, Found) else None
+    if refined is None or refined.best is None:
+        priced = price_splits(answer, refined, clock, tell)
+        split = priced.worth_a_search() if priced is not None else None
+        if split is None:
+            return None
+        answer = replace(answer, problem=split, study=study_of(split, answer.study.meter))
+        found = _search(answer, clock, tell, enough=not problem.deferred)
+        refined = found.refined if isinstance(found, Found) else None
+    if refined is None or refined.best is None:
+        return None
+    fleet = refined.best.fleet
+    if answer.problem.deferred:
+        try:
+            placed = place_deferred(answer, refined, fleet, clock, tell)
+        except InfeasibleError:
+            return None
+        return placed.fleet if placed.kept else None
+    return fleet
+
+
+def _search(
+    answer: Answer, clock: Clock, tell: Teller, *, enough: bool = False
+) -> Found | FleetPlan:
+    """Look for the best fleet; a plan document that says why, if there is none.
+
+    ``enough``: the first fleet that keeps every promise will do.
+    """
     problem, study = answer.problem, answer.study
     tell("listing candidates", 0.02)
     builds, left_out = enumerate_builds(problem, answer.catalogue)
     groups, barriers = templates_of(problem, study, builds, clock.check)
     left_out += [barrier.removed for barrier in barriers]
-    unserved = _unserved(problem, groups)
+    paired = screen_groups(problem, study, builds, groups, answer.effort, clock.check)
+    left_out += paired.removed
+    unserved = _unserved(problem, groups, paired.screened)
     if unserved:
         reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
         return infeasible_plan(answer, "infeasible", reasons, left_out)
-    screened, removed = _screen(answer, groups, clock, tell)
-    left_out += removed
-    unserved = _unserved(problem, {s.template.serves: [s.template] for s in screened})
-    if unserved:
-        reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
-        return infeasible_plan(answer, "infeasible", reasons, left_out)
+    if paired.screened or problem.sites.all:  # prices of units do not know whole nodes
+        return _search_screened(answer, groups, paired, left_out, clock, tell, enough=enough)
+    columns, removed = columns_of(study, groups, [d.slo.tpot for d in problem.demands])
+    pricing = Pricing(problem, study, coarsely(answer.effort), clock, tell, columns)
+    pricing.gap = max(problem.gap, MEASURED_TO)
     refinement = Refinement(problem, study, answer.effort, clock, tell)
     refined: Refined | None
     try:
+        pricing.run()
+        if not enough:
+            pricing.compare()
+        left_out += [*removed, *pricing.removed()]
+        unserved = _unserved(problem, pricing.serving())
+        if unserved:
+            reasons = explain_barriers(problem, study, unserved, builds, barriers, left_out)
+            return infeasible_plan(answer, "infeasible", reasons, left_out)
+        refined = refine_priced(refinement, pricing, enough=enough)
+    except NoFleetError as error:
+        return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
+    except (LimitReachedError, KeyboardInterrupt):
+        refinement.beliefs.frontiers = pricing.measured() | refinement.beliefs.frontiers
+        refined = refinement.hasty()
+        if refined is None:
+            raise
+    given = [r for r in left_out if r.name not in columns]
+    left = (*given, *removed, *pricing.removed())
+    return Found(answer, refined, tuple(pricing.screened()), left)
+
+
+def _search_screened(
+    answer: Answer,
+    groups: dict[tuple[int, ...], list[Template]],
+    paired: Grouped,
+    left_out: list[Removed],
+    clock: Clock,
+    tell: Teller,
+    *,
+    enough: bool,
+) -> Found | FleetPlan:
+    """Look for the best fleet among templates that were screened, and groups with them."""
+    problem = answer.problem
+    screened, removed = _screen(answer, groups, clock, tell)
+    left_out += removed
+    screened = together(problem, screened, paired.screened)
+    refinement = Refinement(problem, answer.study, answer.effort, clock, tell)
+    refined: Refined | None
+    try:
         refinement.measure_all(screened)
-        refined = refinement.run()
+        refined = refinement.run(enough=enough)
     except NoFleetError as error:
         return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
     except (LimitReachedError, KeyboardInterrupt):
@@ -140,11 +228,6 @@ def _search(answer: Answer, clock: Clock, tell: Teller) -> Found | FleetPlan:
         if refined is None:
             raise
     return Found(answer, refined, tuple(screened), tuple(left_out))
-
-
-def _unserved(problem: Problem, groups: dict[tuple[int, ...], list[Template]]) -> list[int]:
-    served = {w for serves, templates in groups.items() if templates for w in serves}
-    return [w for w in range(len(problem.demands)) if w not in served]
 
 
 def _screen(
@@ -165,6 +248,16 @@ def _screen(
         kept += best
         removed += rest
     return kept, removed
+
+
+def _unserved(
+    problem: Problem,
+    groups: dict[tuple[int, ...], list[Template]],
+    paired: Sequence[Screened] = (),
+) -> list[int]:
+    served = {w for serves, templates in groups.items() if templates for w in serves}
+    served |= {w for one in paired for w in one.template.serves}
+    return [w for w in range(len(problem.demands)) if w not in served]
 
 
 def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller) -> FleetPlan:
@@ -191,17 +284,22 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
     router = problem.policies.router
     hits = shown.judgement.sample.hit_rates()
     kept = any(keeps_prefixes(problem, pool) for pool in alone.fleet.pools)
+
+    def over() -> bool:
+        return clock.over
+
     try:
         tried = Tried(
-            demand=sweep_demand(study, shown.fleet, router, effort),
-            arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort),
+            demand=sweep_demand(study, shown.fleet, router, effort, over),
             periods=adapted.periods
             if adapted is not None
             else placed.periods
             if placed is not None
-            else period_results(problem, study, shown.fleet, effort),
+            else period_results(problem, study, shown.fleet, effort, over=over),
+            arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort, over),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
+            lengths=sweep_lengths(answer, shown.fleet),
             scenarios=scenario_results(answer, shown.fleet, clock),
             cold=_cold(answer, alone, clock, tell) if kept else None,
             adapted=adapted,

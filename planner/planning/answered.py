@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planner.catalogue import Catalogue
-    from planner.fleet import Decision, DeferredResult, FleetPlan, PeriodResult, ScenarioResult
+    from planner.fleet import Decision, DeferredResult, PeriodResult, ScenarioResult
     from planner.planning.hourly import Adapted
     from planner.planning.prefixes import Cold
     from planner.planning.refine import Verified
@@ -30,8 +30,6 @@ class Answer:
     catalogue: Catalogue
     created: str | None
     effort: Effort
-    current: FleetPlan | None = None
-    """What runs now, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,8 @@ class Tried:
     decisions: tuple[Decision, ...] = ()
     """Made before this fleet was chosen."""
     deferred: tuple[DeferredResult, ...] = ()
+    lengths: Sequence[tuple[float, float, FleetSample]] = ()
+    """Multiples of prompts and outputs, where a pool has groups."""
     scenarios: tuple[ScenarioResult, ...] = ()
     cold: Cold | None = None
     """The plan at a hit rate of 0, where prefixes are kept."""

@@ -21,6 +21,11 @@ class Clock:
         return max(self.limit_s - (time.perf_counter() - self.started_s), 0.05)
 
     @property
+    def spent(self) -> float:
+        """Share of the limit that has passed."""
+        return (time.perf_counter() - self.started_s) / self.limit_s
+
+    @property
     def over(self) -> bool:
         """Whether no time is left."""
         return time.perf_counter() - self.started_s > self.limit_s

@@ -12,19 +12,26 @@ from planner.fleet import (
     Evidence,
     FleetPlan,
     Interval,
+    LengthPoint,
     ObjectiveValue,
     OneLess,
     SplitByLength,
     SplitPart,
 )
+from planner.planning.alternatives import alternatives, with_numbers
+from planner.planning.apart import together_or_apart
 from planner.planning.failures import failure_results, spare_decisions
+from planner.planning.goals import changes_of, steps_of
+from planner.planning.group_pools import side_documents
 from planner.planning.hourly_document import objective_over, totals_over
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
+from planner.planning.limits import limit_uses
 from planner.planning.periods import over_all_periods
 from planner.planning.placed import stand
 from planner.planning.plan_notes import (
     is_optimal,
     of_scenarios,
+    of_sweeps_cut_short,
     of_the_search,
     of_users,
     why_unproven,
@@ -37,7 +44,6 @@ from planner.planning.prefixes import (
 from planner.planning.reasons import (
     decisions,
     if_arrivals_were_burstier,
-    limit_uses,
     rejections,
 )
 from planner.planning.results import interval, workload_results
@@ -66,6 +72,8 @@ def effective_scenario(answer: Answer) -> EffectiveScenario:
         named = part.get(form, "")
         if (loaded.folder / named.partition("#")[0]).is_file():
             part[form] = str(loaded.folder / named)
+    if "current_plan" in document:
+        document["current_plan"] = str(loaded.folder / document["current_plan"])
     if "curves" in document:
         document["curves"] = [str(loaded.folder / name) for name in loaded.scenario.curves]
     return EffectiveScenario(document=document, origins=loaded.origins())
@@ -98,7 +106,7 @@ def plan_document(
     problem = answer.problem
     alone = tried.alone or shown
     kept_in = kept_share(tried.scenarios)
-    standing = stand(problem, shown.fleet, answer.current)
+    standing = stand(problem, shown.fleet, problem.running)
     unproven = standing.why_not or why_unproven(problem, refined, shown, kept_in)
     verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
     sample, by_hour = shown.judgement.sample, tried.adapted
@@ -116,9 +124,12 @@ def plan_document(
             totals(answer, shown) if by_hour is None else totals_over(answer, shown, by_hour)
         ).model_copy(update={"nodes": standing.nodes} if problem.topology is not None else {}),
         pools=tuple(
-            pool_document(answer, refined, pool, asked, runs)
+            side
             for pool, asked, runs in zip(
                 shown.fleet.pools, sample.asked_rps().tolist(), sample.runs, strict=True
+            )
+            for side in side_documents(
+                pool_document(answer, refined, pool, asked, runs), pool, runs
             )
         ),
         workloads=workloads,
@@ -135,6 +146,7 @@ def plan_document(
         bill=bill_lines(problem, shown.fleet) if by_hour is None else by_hour.bill,
         decisions=(
             *decisions(answer.problem, refined, alone, left_out),
+            *together_or_apart(answer, refined, alone, left_out),
             *tried.decisions,
             *spare_decisions(problem, refined, shown, shown.failures),
             *((by_hour.decision,) if by_hour is not None else ()),
@@ -143,8 +155,12 @@ def plan_document(
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),
         ),
         splits=_splits(problem),
-        rejected=rejections(problem, refined, alone.fleet, screened, left_out),
-        limits=limit_uses(problem, refined, shown.fleet),
+        rejected=with_numbers(
+            rejections(problem, refined, alone.fleet, screened, left_out), problem, refined
+        ),
+        alternatives=alternatives(problem, refined),
+        changes=changes_of(problem, shown.fleet),
+        limits=limit_uses(problem, refined, shown.fleet, answer.study),
         evidence=Evidence(
             verified=verified,
             unproven=unproven,
@@ -167,12 +183,22 @@ def plan_document(
                 )
                 for a in tried.arrivals
             ),
+            length_sweep=tuple(
+                LengthPoint(
+                    prompt_multiple=prompt,
+                    output_multiple=output,
+                    attainment=_by_workload(answer, sample),
+                    unstable=any(sample.unstable()),
+                )
+                for prompt, output, sample in tried.lengths
+            ),
             promise_kept_in=kept_in,
             without_prefix_cache=cold_evidence(answer, tried.cold),
             candidates=len(screened) + len(left_out),
             proof_covers=_proof_covers(problem, refined),
             notes=(
                 *of_the_search(answer, refined, shown, tried.demand, unproven),
+                *of_sweeps_cut_short(problem, tried),
                 *of_users(workloads),
                 *of_scenarios(problem, kept_in),
                 *over_all_periods(tried.periods),
@@ -220,7 +246,11 @@ def _objective(problem: Problem, refined: Refined, shown: Verified) -> Objective
         value = shown.worth_per_usd if per_dollar else shown.worth_rps
         bound = max(choice.bound * (3600 if per_dollar else 1), value)
     return ObjectiveValue(
-        name=problem.objective, value=value, bound=bound, gap=abs(bound - value) / value
+        name=problem.objective,
+        value=value,
+        bound=bound,
+        gap=abs(bound - value) / value,
+        steps=steps_of(choice),
     )
 
 
@@ -238,7 +268,34 @@ def _one_less(answer: Answer, shown: Verified) -> tuple[OneLess, ...]:
                     unstable=any(judgement.sample.unstable()),
                 )
             )
+    lines += [
+        OneLess(
+            pool=side,
+            attainment=_by_workload(answer, judgement.sample),
+            verdict=judgement.verdict,
+            unstable=any(judgement.sample.unstable()),
+        )
+        for side, judgement in shown.one_side_less
+    ]
     return tuple(lines)
+
+
+def _of_those_not_measured(problem: Problem, refined: Refined) -> str:
+    """Say how good a fleet could be that has templates which were not measured."""
+    proof = refined.proof
+    if proof is None or not proof.open:
+        return ""
+    words = {
+        "min_cost": f"costs less than {proof.bound:.2f} USD/h",
+        "max_goodput": f"serves more than {proof.bound:.5g} compliant req/s by value",
+        "max_goodput_per_usd": f"serves more than {proof.bound * 3600:,.0f} compliant requests by"
+        " value for a dollar",
+    }
+    return (
+        f"; and no fleet with any of {proof.open} templates that were not measured"
+        f" {words[problem.objective]}, if each carries the most that its mean field or a short"
+        " simulation allows"
+    )
 
 
 def _proof_covers(problem: Problem, refined: Refined) -> str:
@@ -248,5 +305,6 @@ def _proof_covers(problem: Problem, refined: Refined) -> str:
         f"the best of all fleets of {templates} templates at {points} operating points, as"
         " simulated from their curves; not curve error, not templates that were left out, not"
         " demand other than stated"
+        + _of_those_not_measured(problem, refined)
         + ("; not fleets that hold other units for work that waits" if problem.deferred else "")
     )

@@ -52,6 +52,8 @@ class Adapted:
     supply: tuple[SupplyLine, ...]
     bill: tuple[BillLine, ...]
     decision: Decision
+    least_usd_per_hour: float
+    """No fleets by the hour cost less, by the points of the program; 0 where nothing is proven."""
 
     @property
     def usd_per_hour(self) -> float:
@@ -291,6 +293,21 @@ class _Run:
             if (of, c) == (g, term)
         )
 
+    def least_usd_per_hour(self) -> float:
+        """Return the bound on the cost of any fleets, where the best ratio was asked for."""
+        first, data = self.choice.steps[0].bound, self.data
+        if self.choice.name != "max_goodput_per_usd" or not first > 0:
+            return 0.0
+        # The first step bounds the ratio by all demand over the least cost.
+        return (
+            sum(
+                share * data.worth(w) * data.demand(w, t)
+                for t, share in data.shares().items()
+                for w in data.W
+            )
+            / first
+        )
+
     def most_held(self, g: str, term: str) -> int:
         """Return the most accelerators held on a term at once."""
         hired = [self.choice.hired.get((g, term, "", t), 0) for t in self.data.T]
@@ -307,7 +324,7 @@ def _adapted(answer: Answer, fleet: Fleet, run: _Run, *, kept: bool) -> Adapted:
     )
     lines, bill = _supply(answer.problem, run)
     said = _decision(answer.problem, fleet, run.choice, lines)
-    return Adapted(run.choice, periods, kept, lines, bill, said)
+    return Adapted(run.choice, periods, kept, lines, bill, said, run.least_usd_per_hour())
 
 
 def _supply(problem: Problem, run: _Run) -> tuple[tuple[SupplyLine, ...], tuple[BillLine, ...]]:

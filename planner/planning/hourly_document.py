@@ -39,10 +39,15 @@ def objective_over(problem: Problem, adapted: Adapted) -> ObjectiveValue:
     if problem.objective == "min_cost":
         value, bound = cost, min(bound, cost)
     else:
-        worth = _worth(problem, adapted)
-        per_dollar = problem.objective == "max_goodput_per_usd"
-        value = worth * 3600 / cost if per_dollar else worth
-        bound = max(bound * (3600 if per_dollar else 1), value)
+        # The program serves busiest windows; in the mean no more can comply than comes.
+        worth, most = _worth(problem, adapted), _worth(problem, adapted, offered=True)
+        value, bound = worth, min(bound, most)
+        if problem.objective == "max_goodput_per_usd":
+            least = adapted.least_usd_per_hour
+            value = worth * 3600 / cost
+            bound = adapted.choice.bound * 3600
+            bound = min(bound, most * 3600 / least) if least > 0 else bound
+        bound = max(bound, value)
     return ObjectiveValue(
         name=problem.objective, value=value, bound=bound, gap=abs(bound - value) / value
     )
@@ -57,6 +62,11 @@ def most_at_once(adapted: Adapted) -> int:
     return sum(choice.held.values()) + max(by_period.values(), default=0)
 
 
-def _worth(problem: Problem, adapted: Adapted) -> float:
+def _worth(problem: Problem, adapted: Adapted, *, offered: bool = False) -> float:
+    """Return what is compliant, or all that comes, weighted by value, req/s over all hours."""
     value = {whole.demand.id: whole.demand.value for whole in problem.asked}
-    return sum(p.share * value[w.id] * w.goodput_rps for p in adapted.periods for w in p.workloads)
+    return sum(
+        p.share * value[w.id] * (w.offered_rps if offered else w.goodput_rps)
+        for p in adapted.periods
+        for w in p.workloads
+    )

@@ -105,7 +105,7 @@ def _nodes_at(site: Site, pools: Sequence[PoolChoice]) -> tuple[int, int]:
     """Return the nodes that the units at a site take, and the devices in use."""
     groups: dict[int, int] = {}
     for pool in pools:
-        size = pool.template.build.tp_degree
+        size = pool.template.build.accelerators
         groups[size] = groups.get(size, 0) + dict(pool.places).get(site.id, 0)
     groups = {size: n for size, n in groups.items() if n}
     nodes = fewest_nodes(site.free, site.devices, groups)

@@ -36,7 +36,7 @@ def totals(answer: Answer, shown: Verified) -> Totals:
         cost_usd_per_hour=cost,
         usd_per_thousand_compliant=cost / 3.6 / goodput if goodput else None,
         compliant_requests_per_usd=goodput * 3600 / cost if cost else None,
-        accelerators=sum(p.units * p.template.build.tp_degree for p in fleet.pools),
+        accelerators=sum(p.units * p.template.build.accelerators for p in fleet.pools),
         nodes=sum(held.nodes for held in fleet.held) if problem.sites.all else None,
         power_w=sum(p for p in power if p is not None) if None not in power else None,
         mfu=_fleet_mfu(answer, shown),
@@ -45,6 +45,13 @@ def totals(answer: Answer, shown: Verified) -> Totals:
 
 def _power_w(answer: Answer, pool: PoolChoice) -> float | None:
     board = pool.template.build.curve.accelerator.board_power
+    group = pool.template.build.group
+    if group is not None:
+        first = group.prefill.curve.accelerator.board_power
+        if board is None or first is None:
+            return None
+        own = group.n_decode * group.decode.accelerators * board
+        return pool.units * (own + group.n_prefill * group.prefill.accelerators * first)
     return None if board is None else board * pool.units * pool.template.build.tp_degree
 
 
@@ -66,7 +73,15 @@ def _flops(
             only = tuple(float(v == w) for v in range(len(asked_rps)))
             draw = answer.study.draws.get(only, 4_000, 0, 0)
             tokens += load * float(draw.prompt.mean() + draw.output.mean() - 1)
-    return tokens * 2 * active * 1e9, peak * pool.units * build.tp_degree
+    whole = peak * pool.units * build.tp_degree
+    if build.group is not None:
+        first = build.group.prefill
+        ahead = first.curve.accelerator.peak(first.precision)
+        if ahead is None:
+            return None
+        sides = build.group.n_prefill * first.accelerators * ahead, build.group.n_decode * peak
+        whole = pool.units * (sides[0] + sides[1] * build.group.decode.accelerators)
+    return tokens * 2 * active * 1e9, whole
 
 
 def _fleet_mfu(answer: Answer, shown: Verified) -> float | None:
@@ -144,11 +159,7 @@ def supply_lines(problem: Problem, fleet: Fleet) -> tuple[SupplyLine, ...]:
     lines = []
     for supply in problem.supplies:
         name = supply.accelerator.id
-        count = sum(
-            p.units * p.template.build.tp_degree
-            for p in fleet.pools
-            if p.template.build.accelerator == name
-        )
+        count = sum(p.units * p.template.build.devices.get(name, 0) for p in fleet.pools)
         if count:
             lines.append(
                 SupplyLine(
@@ -169,8 +180,8 @@ def bill_lines(problem: Problem, fleet: Fleet) -> tuple[BillLine, ...]:
         return tuple(node_bill(problem.sites, fleet))
     return tuple(
         BillLine(
-            item=f"{p.units} x {p.template.id}: {p.units * p.template.build.tp_degree}"
-            f" {p.template.build.accelerator}",
+            item=f"{p.units} x {p.template.id}: "
+            + ", ".join(f"{p.units * k} {g}" for g, k in p.template.build.devices.items()),
             usd_per_hour=p.units * p.template.build.usd_per_hour,
         )
         for p in fleet.pools

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.fleet import BillLine, LimitUse, SupplyLine
+from planner.fleet import BillLine, SupplyLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from planner.planning.fleet import Fleet
     from planner.problem.sites import Sites
-
-    Prices = Mapping[tuple[str, str], float | None]
 
 
 def node_lines(sites: Sites, fleet: Fleet) -> Iterator[SupplyLine]:
@@ -68,21 +66,13 @@ def node_bill(sites: Sites, fleet: Fleet) -> Iterator[BillLine]:
             )
 
 
-def node_limits(sites: Sites, fleet: Fleet, prices: Prices) -> Iterator[LimitUse]:
-    """List the limits on nodes and power with their use, and what one more is worth."""
+def node_limits(sites: Sites, fleet: Fleet) -> Iterator[tuple[str, tuple[str, str], float, float]]:
+    """Yield the limits on nodes and power: name, row of the program, use and limit."""
     taken = {held.site: held.nodes for held in fleet.held}
     for site in sites.all:
         if site.stock is not None:
-            yield LimitUse(
-                name=f"nodes of {site.id}",
-                used=float(taken.get(site.id, 0)),
-                limit=float(site.stock),
-                shadow_price_usd_per_hour=prices.get(("C32", site.id)),
-            )
+            used = float(taken.get(site.id, 0))
+            yield f"nodes of {site.id}", ("C32", site.id), used, float(site.stock)
     for name, members, watts in sites.power:
-        yield LimitUse(
-            name=f"power of {name}, W",
-            used=sum((sites.site(d).watts or 0.0) * taken.get(d, 0) for d in members),
-            limit=watts,
-            shadow_price_usd_per_hour=prices.get(("C34", name)),
-        )
+        drawn = sum((sites.site(d).watts or 0.0) * taken.get(d, 0) for d in members)
+        yield f"power of {name}, W", ("C34", name), drawn, watts

@@ -16,7 +16,7 @@ from planner.simulation.interval import attainment_interval
 from planner.units import LEAST_RPS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -42,6 +42,7 @@ def period_results(
     lent: Mapping[tuple[str, str], int] | None = None,
     *,
     busiest: bool = False,
+    over: Callable[[], bool] = lambda: False,
 ) -> tuple[PeriodResult, ...]:
     """Simulate a fleet at the load of each period, routed as it is at the load planned for.
 
@@ -52,23 +53,23 @@ def period_results(
         effort: How much to simulate.
         lent: Units that a pool, by id, lacks in a period, by id.
         busiest: Take the highest load of each workload in the period instead of the mean.
+        over: Asked before each period.
 
     Returns:
-        One result per period, busiest first; none where the load does not change.
+        One result per period, busiest first; none where the load does not change, or where the
+        time was over before the last.
     """
     if problem.calendar is None:
         return ()
     size = short(effort)
-    return tuple(
-        in_period(
-            problem,
-            study,
-            _without(fleet, lent or {}, period),
-            replace(period, level=period.most) if busiest else period,
-            size,
-        )
-        for period in problem.calendar.periods
-    )
+    found = []
+    for period in problem.calendar.periods:
+        if over():
+            return ()
+        left = _without(fleet, lent or {}, period)
+        at = replace(period, level=period.most) if busiest else period
+        found.append(in_period(problem, study, left, at, size))
+    return tuple(found)
 
 
 def _without(fleet: Fleet, lent: Mapping[tuple[str, str], int], period: Period) -> Fleet:

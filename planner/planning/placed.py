@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.fleet import Decision, PlacedReplica
+from planner.planning.group_pools import sides_to_place
 from planner.topology import place_at
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def stand(problem: Problem, fleet: Fleet, current: FleetPlan | None) -> Standing
     from planner.placement import NotPlaced, Wanted, place  # the solver takes a second to load
 
     wanted = [
-        Wanted(p.template.id, p.template.build.accelerator, p.template.build.tp_degree, p.units)
-        for p in fleet.pools
+        Wanted(pool, build.accelerator, build.tp_degree, units * n, group=group, per_unit=n)
+        for pool, build, units, n, group in (s for p in fleet.pools for s in sides_to_place(p))
     ]
     existing = _existing(topology, current)
     found = place(topology, wanted, existing, seed=problem.seed)

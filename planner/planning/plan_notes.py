@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from planner.kernels import COMPILED
 from planner.planning.curve_notes import curve_notes
 from planner.planning.deferral import NOT_PLACED
+from planner.planning.sweep import CVS, MULTIPLES
 from planner.simulation.fleet import verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planner.fleet import WorkloadResult
-    from planner.planning.answered import Answer
+    from planner.planning.answered import Answer, Tried
     from planner.planning.refine import Refined, Verified
     from planner.problem.resolve import Problem
     from planner.simulation.fleet import FleetSample
@@ -52,6 +53,20 @@ def of_scenarios(problem: Problem, kept_in: float | None) -> tuple[str, ...]:
         f"planned for {each}, the highest of each workload among scenarios that weigh"
         f" {problem.keep:.0%} or more; every promise is kept in {kept_in:.1%} of the weight",
     )
+
+
+def of_sweeps_cut_short(problem: Problem, tried: Tried) -> tuple[str, ...]:
+    """Say which tables the time limit, or an interrupt, left short."""
+    of: list[tuple[str, int, int]] = [
+        ("multiples of the demand", len(tried.demand), len(MULTIPLES)),
+        ("other arrivals", len(tried.arrivals), len(CVS)),
+    ]
+    if problem.calendar is not None:
+        of.append(("periods", len(tried.periods), len(problem.calendar.periods)))
+    short = [f"{had} of {all_} {what}" for what, had, all_ in of if had < all_]
+    if not short:
+        return ()
+    return (f"the time was over before all was shown of this fleet: {', '.join(short)}",)
 
 
 def of_users(workloads: Sequence[WorkloadResult]) -> tuple[str, ...]:

@@ -36,8 +36,14 @@ def instance_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Instance
         promise={d.id: d.slo.attainment for d in problem.demands},
         load_rps=load,
         goodput_rps=goodput,
-        devices={j: build.tp_degree for j, build in builds.items()},
+        devices={j: build.devices[build.accelerator] for j, build in builds.items()},
         accelerator_of={j: build.accelerator for j, build in builds.items()},
+        beside={
+            (j, g): k
+            for j, build in builds.items()
+            for g, k in build.devices.items()
+            if g != build.accelerator
+        },
         usd_per_hour={
             j: 0.0 if problem.sites.all else build.usd_per_hour for j, build in builds.items()
         },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.errors import InputError
 from planner.scenario.load import LoadedScenario
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ def plan_question(
     *,
     created: str | None = None,
     progress: Callable[[str, float], None] | None = None,
-    current: FleetPlan | None = None,
 ) -> FleetPlan:
     """Plan a scenario of either form.
 
@@ -26,15 +26,29 @@ def plan_question(
         loaded: The scenario.
         created: Date or other text to write into the plan.
         progress: Told what is being done and about which share of the whole is done.
-        current: What runs now; where there is a topology, its replicas move as little as may be.
 
     Raises:
         InputError: The scenario names what does not exist or cannot be read.
     """
+    _check_solver(loaded)
     if isinstance(loaded, LoadedScenario):
         from planner.planning.answer import plan_scenario  # heavy: simulation, candidates
+        from planner.planning.clock import Clock
+        from planner.planning.relaxing import with_relaxations
 
-        return plan_scenario(loaded, created=created, progress=progress, current=current)
+        clock = Clock(loaded.scenario.solver.time_limit)
+        answer = plan_scenario(loaded, created=created, progress=progress)
+        return with_relaxations(loaded, answer, clock=clock, progress=progress)
     from planner.planning.tables import plan_tables
 
     return plan_tables(loaded, created=created, progress=progress)
+
+
+def _check_solver(loaded: LoadedScenario | LoadedTables) -> None:
+    """Refuse a solver that is not there before anything is measured."""
+    from planner.milp import check_solver
+
+    try:
+        check_solver(loaded.scenario.solver.name)
+    except InputError as error:
+        raise InputError(f"{loaded.at('solver', 'name')}: solver.name: {error}") from error

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.errors import InfeasibleError, LimitReachedError
-from planner.fleet import Decision, LimitUse, Rejected
-from planner.milp import choose, relaxation_prices, resolve_prices
+from planner.fleet import Decision, Rejected
+from planner.milp import choose
 from planner.planning.failures import survives
-from planner.planning.node_lines import node_limits
 from planner.planning.program import instance_of
 from planner.planning.refine import Verified
 
@@ -52,7 +51,7 @@ def _which_accelerator(
 ) -> tuple[Decision, ...]:
     if len(problem.supplies) < 2:
         return ()
-    used = sorted({p.template.build.accelerator for p in shown.fleet.pools})
+    used = sorted({name for p in shown.fleet.pools for name in p.template.build.devices})
     cost = shown.fleet.usd_per_hour
     numbers = {"usd_per_hour": cost}
     words = []
@@ -60,7 +59,7 @@ def _which_accelerator(
         name = supply.accelerator.id
         if used == [name]:
             continue
-        only = {j: f for j, f in refined.frontiers.items() if f.template.build.accelerator == name}
+        only = {j: f for j, f in refined.frontiers.items() if {*f.template.build.devices} == {name}}
         alone = cost_of_only(problem, only)
         if alone is None:
             words.append(f"{name} alone serves it in no number{_closest(name, left_out)}")
@@ -291,41 +290,3 @@ def _why(problem: Problem, frontier: Frontier, cost: float) -> str:
     if price > cost * 1.0005:
         return f"needs {needed}, {price:.2f} USD/h: {price / cost - 1:.0%} dearer"
     return f"needs {needed}, {price:.2f} USD/h: no better than the plan"
-
-
-def limit_uses(problem: Problem, refined: Refined, fleet: Fleet) -> tuple[LimitUse, ...]:
-    """List every limit with its use; a limit that is used up has a price."""
-    prices = _limit_prices(problem, refined)
-    uses: list[LimitUse] = []
-    uses += node_limits(problem.sites, fleet, prices)
-    for supply in problem.supplies:
-        if supply.stock is None or problem.sites.all:
-            continue
-        name = supply.accelerator.id
-        used = sum(
-            p.units * p.template.build.tp_degree
-            for p in fleet.pools
-            if p.template.build.accelerator == name
-        )
-        uses.append(_use(f"stock of {name}", used, supply.stock, prices.get(("C6", name))))
-    budget = problem.budget_usd_per_hour
-    if budget is not None:
-        uses.append(_use("budget", fleet.usd_per_hour, budget, prices.get(("C8", ""))))
-    return tuple(uses)
-
-
-def _use(name: str, used: float, limit: float, price: float | None) -> LimitUse:
-    return LimitUse(
-        name=name, used=float(used), limit=float(limit), shadow_price_usd_per_hour=price
-    )
-
-
-def _limit_prices(problem: Problem, refined: Refined) -> dict[tuple[str, str], float | None]:
-    """Price limits by solving again for min_cost, else by the duals of the relaxation."""
-    data = instance_of(problem, refined.frontiers)
-    priced = resolve_prices if problem.objective == "min_cost" else relaxation_prices
-    try:
-        prices = priced(data, refined.choice, time_limit_s=5.0)
-    except LimitReachedError:
-        return {}
-    return {(p.number, ",".join(p.index)): p.usd_per_hour for p in prices}

@@ -12,12 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import Frontier, measure_frontier
+from planner.candidates.meanfield import CoarseCapacity
+from planner.candidates.screen import Screened
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose, relaxation_prices
 from planner.planning.beliefs import Beliefs
 from planner.planning.failures import Survived, survives, try_failures
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
+from planner.planning.goals import goals_of
 from planner.planning.housing import without_one
+from planner.planning.one_side_less import with_one_side_less
 from planner.planning.periods import judge_over_time
 from planner.planning.program import fleet_of_choice, instance_of
 from planner.simulation.capacity import VERIFYING
@@ -27,9 +31,9 @@ from planner.simulation.fleet import Judgement, judge_fleet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.candidates.screen import Screened
     from planner.milp import Choice
     from planner.planning.clock import Clock
+    from planner.planning.pricing import Proof
     from planner.planning.teller import Teller
     from planner.problem.resolve import Problem
     from planner.simulation.effort import Effort
@@ -63,6 +67,8 @@ class Verified:
     and its verdicts."""
     failures: tuple[Survived, ...] = ()
     """What is left after each failure that the fleet must survive."""
+    one_side_less: tuple[tuple[str, Judgement], ...] = ()
+    """By side of a pool of groups: its id, and the verdicts with one replica less there."""
 
     @property
     def goodput_rps(self) -> float:
@@ -103,6 +109,8 @@ class Refined:
     frontiers: dict[str, Frontier]
     unsettled: str
     """What ended the loop before promise and evidence agreed; empty if they agree."""
+    proof: Proof | None = None
+    """What no fleet is better than that has templates which were not measured."""
 
 
 class Refinement:
@@ -123,6 +131,8 @@ class Refinement:
         self.tell = tell
         self.beliefs = Beliefs()
         self._judged: dict[object, Judgement] = {}
+        self._sides: dict[object, tuple[tuple[str, Judgement], ...]] = {}
+        self._smaller: set[str] = set()
 
     # -- measuring --------------------------------------------------------------------------
 
@@ -195,16 +205,27 @@ class Refinement:
             results.append((pool.template.id, less, self.judge(less) if less else None))
         return tuple(results)
 
+    def _with_failures(self, one: Verified) -> Verified | None:
+        """Add what failures leave of a fleet; None, and less belief, where a promise broke."""
+        if one.judgement.verdict != "kept":
+            self._believe_less(one.fleet, one.judgement, self.study.promise)
+            return None
+        failures = self._survived(one.fleet)
+        return None if failures is None else replace(one, failures=failures)
+
     # -- the loop ---------------------------------------------------------------------------
 
-    def run(self) -> Refined:
+    def run(self, best: Verified | None = None, *, enough: bool = False) -> Refined:
         """Refine until the chosen fleet keeps its promises as its points said.
+
+        Args:
+            best: A fleet that keeps all, from before.
+            enough: The first fleet that keeps every promise will do.
 
         Raises:
             InfeasibleError: The program has no solution with the points measured.
             LimitReachedError: The time is over before the first fleet was simulated.
         """
-        best: Verified | None = None
         last: Verified | None = None
         choice: Choice | None = None
         unsettled = ROUNDS_ENDED
@@ -215,17 +236,17 @@ class Refinement:
                 if self._measured_anew(fleet):
                     continue
                 last = Verified(fleet, self.judge(fleet), self.problem.values)
-                if last.judgement.verdict != "kept":
-                    self._believe_less(fleet, last.judgement, self.study.promise)
+                kept = self._with_failures(last)
+                if kept is None:
                     continue
-                failures = self._survived(fleet)
-                if failures is None:
-                    continue
-                last = replace(last, failures=failures)
+                last = kept
                 best = before = self._better(best, last)
+                if enough:
+                    break
                 last = replace(last, one_less=self.judge_one_less(fleet))
                 best = last if before.fleet is fleet else best
-                if self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice):
+                more = self._smaller_fleet_keeps(last) or self._rivals_measured(fleet, choice)
+                if more or self._smaller_groups(fleet):
                     continue
                 unsettled = ""
                 break
@@ -233,8 +254,11 @@ class Refinement:
             if choice is None or last is None:
                 raise
             unsettled = LIMIT_ENDED
+        except InfeasibleError:
+            if best is None:  # else there is a fleet, whatever finer measurements say of others
+                raise
         assert choice is not None  # the first round sets it or raises
-        return Refined(best, last, choice, self.beliefs.believed(), unsettled)
+        return Refined(self._with_sides(best), last, choice, self.beliefs.believed(), unsettled)
 
     def hasty(self) -> Refined | None:
         """Return the fleet that the measurements so far give, simulated once.
@@ -271,9 +295,7 @@ class Refinement:
     def _solve(self) -> Choice:
         self.clock.check()
         self.tell("solving the program")
-        believed = self.beliefs.believed()
-        choice = self._choose(believed)
-        return self._simplest(believed, choice)
+        return self._choose(self.beliefs.believed())
 
     def _choose(self, frontiers: dict[str, Frontier]) -> Choice:
         return choose(
@@ -282,27 +304,9 @@ class Refinement:
             time_limit_s=self.clock.left_s,
             gap=self.problem.gap,
             seed=self.problem.seed,
+            solver=self.problem.solver,
+            goals=goals_of(self.problem, frontiers),
         )
-
-    def _simplest(self, believed: dict[str, Frontier], choice: Choice) -> Choice:
-        """Drop pools one at a time while the fleet stays as good within the gap.
-
-        Many fleets tie; one with fewer pools is easier to run. The bound stays that of the
-        whole program.
-        """
-        best = choice
-        for j in sorted(choice.units, key=lambda name: (choice.units[name], name)):
-            kept = {k: believed[k] for k in best.units if k != j}
-            if not kept:
-                break
-            try:
-                other = self._choose(kept)
-            except InfeasibleError:
-                continue
-            worse = abs(other.objective - choice.objective) / choice.objective
-            if worse <= self.problem.gap:
-                best = replace(other, bound=choice.bound, status=choice.status)
-        return best
 
     def _measured_anew(self, fleet: Fleet) -> bool:
         """Measure the pools of a fleet at their own size, where that was not done; tell if any."""
@@ -369,6 +373,27 @@ class Refinement:
                 )
                 raised = True
         return raised
+
+    def _smaller_groups(self, fleet: Fleet) -> bool:
+        """Simulate the fleet with one replica less per side; measure what keeps; tell if any."""
+        sides, found = [], False
+        for pool, template, less in with_one_side_less(fleet):
+            judged = self.judge(less)
+            sides.append((pool, judged))
+            if judged.verdict == "kept" and template.id not in self._smaller:
+                self._smaller.add(template.id)
+                load = sum(next(p.load_rps for p in less.pools if p.template is template))
+                source = Screened(template, CoarseCapacity(load, "decode"), load)
+                self._measure(template.id, source, 1, load, self.effort)
+                self.beliefs.fine.add((template.id, 1))
+                found = found or template.id in self.beliefs.frontiers
+        self._sides[fleet.key] = tuple(sides)
+        return found
+
+    def _with_sides(self, best: Verified | None) -> Verified | None:
+        """Add what one replica less on a side showed."""
+        sides = self._sides.get(best.fleet.key, ()) if best is not None else ()
+        return replace(best, one_side_less=sides) if best is not None and sides else best
 
     def _rivals_measured(self, fleet: Fleet, choice: Choice) -> bool:
         """Measure finely the templates that might still beat the fleet; tell if any was.

@@ -13,6 +13,7 @@ from planner.candidates.template import PRIORITY, Template
 from planner.catalogue import Catalogue
 from planner.errors import InputError
 from planner.planning.fleet import Fleet, PoolChoice
+from planner.planning.group_pools import PREFILL, build_of_group, is_second
 from planner.planning.periods import JUDGING_AGAIN, judge_over_time
 from planner.planning.results import workload_results
 from planner.planning.scenarios import at_multiples
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from planner.fleet import FleetPlan, SplitByLength, WorkloadResult
     from planner.problem.resolve import Problem
     from planner.simulation.effort import Effort
+    from planner.simulation.fleet import Study
 
 
 def simulate_plan(
@@ -91,7 +93,7 @@ def fleet_in(plan: FleetPlan, seed: int | None, folder: Path) -> tuple[Problem, 
         problem = at_multiples(problem, tuple(plan.planned_multiples.get(n, 1.0) for n in names))
     for split in plan.splits:
         problem = _split(problem, split)
-    return problem, _fleet_of(plan, problem, catalogue)
+    return problem, _fleet_of(plan, problem, catalogue, study_of(problem))
 
 
 def _split(problem: Problem, split: SplitByLength) -> Problem:
@@ -110,14 +112,20 @@ def _split(problem: Problem, split: SplitByLength) -> Problem:
     return split_problem(problem, Split(w, split.up_to, split.parts[1].share, 0.0), (short, long))
 
 
-def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue) -> Fleet:
+def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue, study: Study) -> Fleet:
     """Build the pools of a plan again from its scenario."""
     builds = {build.id: build for build in enumerate_builds(problem, catalogue)[0]}
     parts = {p.id: split.workload for split in plan.splits for p in split.parts}
     pools = []
     for pool in plan.pools:
+        if is_second(pool):
+            continue
         name, _, label = pool.id.partition("@")
         build_id = name.removesuffix(PRIORITY)
+        units = pool.replicas
+        if pool.role == "prefill":
+            builds[build_id], units = build_of_group(pool, builds, problem, study)
+            label = label.removesuffix(PREFILL)
         if build_id not in builds:
             raise InputError(
                 f"pool {pool.id}: its template does not follow from the plan's scenario and this"
@@ -134,7 +142,7 @@ def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue) -> Fleet:
         if build_id != name:
             build = replace(build, priority=problem.priorities)
         template = Template(build, serves, load, label)
-        pools.append(PoolChoice(template, pool.replicas, load))
+        pools.append(PoolChoice(template, units, load))
     return Fleet(tuple(pools))
 
 

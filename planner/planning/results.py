@@ -16,6 +16,7 @@ from planner.fleet import (
     WaitingUsers,
     WorkloadResult,
 )
+from planner.planning.group_pools import front_pool
 from planner.problem.arrivals import UserArrivals
 from planner.problem.prefixes import ConstantHits
 from planner.simulation.capacity import VERIFYING
@@ -75,10 +76,14 @@ def workload_results(
                 network_s=demand.network_s,
                 tpot_s=_quantiles([p.tpot_s for _, p in kept], kept, parts),
                 max_itl_s=_quantiles(gaps, kept, parts) if demand.slo.max_itl else None,
+                kv_transfer_s=_transfers(fleet, kept, parts),
                 misses=_in_all(_added(misses, shares), 1 - estimate.value),
                 prefix_hits=_hits(problem, judgement, hits, parts[0]),
                 routing=tuple(
-                    RoutingShare(pool=p.template.id, share=p.load_rps[w] / sum(rates))
+                    RoutingShare(
+                        pool=front_pool(p.template.id, p.template.build),
+                        share=p.load_rps[w] / sum(rates),
+                    )
                     for p in fleet.pools
                     for w in parts
                     if p.load_rps[w] > 0
@@ -87,6 +92,21 @@ def workload_results(
             )
         )
     return tuple(results)
+
+
+def _transfers(
+    fleet: Fleet, kept: list[tuple[tuple[float, ...], Latencies]], parts: tuple[int, ...]
+) -> Quantiles | None:
+    """Return what KV was on its way, of the requests of groups; None where there are none."""
+    grouped = [p.template.build.group is not None for p in fleet.pools]
+    if not any(grouped):
+        return None
+    runs = len(kept) // len(grouped)
+    own = [one for i, one in enumerate(kept) if grouped[i // runs]]
+    if not any(load[w] > 0 for load, _ in own for w in parts):
+        return None
+    found = [p.parts.kv_transfer.astype(np.float64) * 1e-12 for _, p in own if p.parts is not None]
+    return _quantiles(found, own, parts)
 
 
 def _users(law: ArrivalLaw, offered_rps: float) -> WaitingUsers | None:

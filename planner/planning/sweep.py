@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.candidates.frontier import setup_of
+from planner.errors import LimitReachedError
 from planner.planning.results import weighted_quantiles
 from planner.problem.arrivals import PoissonArrivals, RenewalArrivals, UserArrivals
 from planner.problem.prefixes import ConstantHits, HistoryPrefixes, TracePrefixes
@@ -36,27 +37,26 @@ MOST_TIMES: Final = 8
 
 
 def sweep_demand(
-    study: Study, fleet: Fleet, router: Routing, effort: Effort
+    study: Study,
+    fleet: Fleet,
+    router: Routing,
+    effort: Effort,
+    over: Callable[[], bool] = lambda: False,
 ) -> tuple[tuple[float, FleetSample], ...]:
     """Simulate a fleet at multiples of its demand, every workload growing alike.
 
     Returns:
-        Multiple and sample; under overload the sample tells what the simulated span gave.
+        Multiple and sample; under overload the sample tells what the simulated span gave. Fewer
+        where the time is ``over``.
     """
     pools = fleet.for_simulation(router)
-    return tuple(
-        (
-            multiple,
-            sample_fleet(
-                study,
-                pools,
-                effort.verify,
-                stream=SWEEPING,
-                multiple=multiple,
-            ),
-        )
-        for multiple in MULTIPLES
-    )
+    found = []
+    for multiple in MULTIPLES:
+        if over():
+            break
+        sample = sample_fleet(study, pools, effort.verify, stream=SWEEPING, multiple=multiple)
+        found.append((multiple, sample))
+    return tuple(found)
 
 
 def _instead(law: ArrivalLaw, rate_rps: float, cv: float) -> ArrivalLaw:
@@ -104,6 +104,7 @@ def sweep_arrivals(
     fleet: Fleet,
     hit_rates: tuple[float, ...],
     effort: Effort,
+    over: Callable[[], bool] = lambda: False,
 ) -> tuple[Arrived, ...]:
     """Simulate a fleet at its demand under evener and burstier arrivals.
 
@@ -116,6 +117,7 @@ def sweep_arrivals(
         fleet: Its pools.
         hit_rates: Share of prompt tokens that each workload found under its own arrivals.
         effort: How much to simulate.
+        over: Asked before each run; where the time is over, arrivals that are left are left out.
     """
     verify, rates_rps = effort.verify, problem.rates_rps
     router = problem.policies.router
@@ -126,6 +128,8 @@ def sweep_arrivals(
         for law, rate in zip(study.draws.prefixes, hit_rates, strict=False)
     )
     for cv in CVS:
+        if over():
+            break
         name = "poisson" if cv == 1 else f"gamma, CV {cv:g}"
         laws = tuple(
             _instead(law, rate, cv)
@@ -148,16 +152,28 @@ def sweep_arrivals(
             whole.demand.network_s + _late(ttft, who, rates_rps, whole.parts)
             for whole in problem.asked
         )
-        found.append(Arrived(name, cv, sample, late, _accelerators(other, fleet, router, size)))
+        try:
+            enough = _accelerators(other, fleet, router, size, over)
+        except LimitReachedError:
+            break
+        found.append(Arrived(name, cv, sample, late, enough))
     return tuple(found)
 
 
-def _accelerators(study: Study, fleet: Fleet, router: Routing, size: RunSize) -> int | None:
-    """Return how many accelerators keep every promise; each pool for itself, by the mean."""
+def _accelerators(
+    study: Study, fleet: Fleet, router: Routing, size: RunSize, over: Callable[[], bool]
+) -> int | None:
+    """Return how many accelerators keep every promise; each pool for itself, by the mean.
+
+    Raises:
+        LimitReachedError: The time is over.
+    """
     total = 0
     for pool in fleet.pools:
 
         def keeps(units: int, pool: PoolChoice = pool) -> bool:
+            if over():
+                raise LimitReachedError("the time is over")
             setup = setup_of(pool.template.build, units, router)
             sample = sample_fleet(study, [FleetPool(setup, pool.load_rps)], size, stream=SWEEPING)
             attained = sample.attainment().mean(axis=0)
@@ -167,7 +183,7 @@ def _accelerators(study: Study, fleet: Fleet, router: Routing, size: RunSize) ->
         units = fewest(keeps, pool.units)
         if units is None:
             return None
-        total += units * pool.template.build.tp_degree
+        total += units * pool.template.build.accelerators
     return total
 
 

@@ -73,6 +73,7 @@ class TableProgram:
             time_limit_s=problem.time_limit_s,
             gap=problem.gap,
             seed=problem.seed,
+            solver=problem.solver,
         )
 
     def units(self, choice: Choice) -> dict[str, int]:

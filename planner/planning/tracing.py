@@ -90,7 +90,7 @@ def trace_pool(
         gap_by=no_deadline(n) if due.max_itl_ps is None else due.max_itl_ps[of],
         counted=np.arange(n)[span],
         path=setup.path_ps,
-        accelerators=choice.template.build.tp_degree * choice.units,
+        accelerators=choice.template.build.accelerators * choice.units,
         usd_per_hour=choice.template.build.usd_per_hour * choice.units,
     )
 

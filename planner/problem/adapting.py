@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planner.errors import Where
+    from planner.problem.periods import Calendar
     from planner.scenario.load import LoadedScenario
     from planner.scenario.scenario import Scenario
 
@@ -17,7 +20,16 @@ def adapts(scenario: Scenario) -> bool:
     return scenario.traffic is not None and scenario.traffic.adapt == "hourly"
 
 
-def cannot_adapt(loaded: LoadedScenario) -> Iterator[tuple[Where | str, str]]:
+def shortest_span_s(calendar: Calendar) -> float:
+    """Return how long the shortest stay in a period lasts, seconds."""
+    cycle_s = len(calendar.slots) * calendar.slot_s
+    times = Counter(slot.period for slot in calendar.slots)
+    return min(calendar.periods[t].share * cycle_s / n for t, n in times.items())
+
+
+def cannot_adapt(
+    loaded: LoadedScenario, calendar: Calendar | None
+) -> Iterator[tuple[Where | str, str]]:
     """Yield, with its place, what of the scenario a fleet by the hour cannot keep."""
     scenario = loaded.scenario
     if not adapts(scenario):
@@ -35,6 +47,25 @@ def cannot_adapt(loaded: LoadedScenario) -> Iterator[tuple[Where | str, str]]:
                 what = "does not go with traffic.adapt: hourly yet; leave one of them out"
                 place = loaded.at("workloads", i, *path)
                 yield place, f"workloads.{i}.{'.'.join(path)}: {what}"
-    if scenario.uncertainty is not None:
-        what = "does not go with traffic.adapt: hourly yet; leave one of them out"
-        yield loaded.at("uncertainty"), f"uncertainty: {what}"
+    shortest_s = shortest_span_s(calendar) if calendar is not None else math.inf
+    for i, offer in enumerate(scenario.accelerators):
+        if offer.terms is not None and offer.terms.start_time > shortest_s:
+            what = (
+                f"{offer.terms.start_time:g} s is longer than the shortest window of the traffic"
+                f" ({shortest_s:g} s), before which it must have begun; state a shorter one"
+            )
+            place = loaded.at("accelerators", i, "terms", "start_time")
+            yield place, f"accelerators.{i}.terms.start_time: {what}"
+    yield from _beside(loaded)
+
+
+def _beside(loaded: LoadedScenario) -> Iterator[tuple[Where | str, str]]:
+    """Yield what stands beside workloads that does not go with a fleet by the hour."""
+    scenario = loaded.scenario
+    for path, beside in (
+        (("uncertainty",), scenario.uncertainty),
+        (("policies", "disaggregation"), scenario.policies.disaggregation),
+    ):
+        if beside is not None:
+            what = "does not go with traffic.adapt: hourly yet; leave one of them out"
+            yield loaded.at(*path), f"{'.'.join(path)}: {what}"

@@ -5,30 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.errors import InputError
 from planner.problem.adapting import adapts, cannot_adapt
 from planner.problem.arrivals import at_rate
-from planner.problem.curves import own_laws, why_unused
+from planner.problem.current import current_plan, units_of
+from planner.problem.curves import own_laws
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
 from planner.problem.network import at_the_door
 from planner.problem.periods import Over, make_calendar
-from planner.problem.prefixes import TracePrefixes
 from planner.problem.prices import PriceError, price_of
+from planner.problem.refusals import (
+    beyond_all_fleets,
+    multiples_beyond_all_fleets,
+    refuse_degrees,
+    refuse_unlike_blocks,
+    refuse_unused_curves,
+    refuse_work_without_lenders,
+)
 from planner.problem.sites import NO_SITES, Sites, sites_of
 from planner.problem.topology import make_topology, within_topology
-from planner.units import LEAST_RPS, MOST_RPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planner.catalogue import Accelerator, Catalogue, Llm, StepLawRow
     from planner.errors import Where
+    from planner.fleet import FleetPlan
     from planner.problem.arrivals import ArrivalLaw
     from planner.problem.lengths import LengthLaw
     from planner.problem.periods import Calendar
     from planner.problem.prefixes import PrefixLaw
-    from planner.scenario.aim import Objective
+    from planner.scenario.aim import Goal, Objective
     from planner.scenario.lengths import Lengths
     from planner.scenario.load import LoadedScenario
     from planner.scenario.policies import Policies
@@ -149,6 +156,14 @@ class Problem:
     """Share of their weight in which every promise must hold."""
     planned_multiples: tuple[float, ...] = ()
     """What the demands were multiplied by to plan for their scenarios; by asked workload."""
+    solver: str = "highs"
+    """Which solver is asked."""
+    then: tuple[Goal, ...] = ("fewest_pools",)
+    """Which of fleets that are as good, in order."""
+    current: tuple[tuple[str, int], ...] = ()
+    """Units by template of the plan that runs now."""
+    running: FleetPlan | None = None
+    """That plan; where there is a topology, its replicas move as little as may be."""
     sites: Sites = NO_SITES
     """Whole nodes and the limits on places, where supply is whole nodes."""
     wholes: tuple[Whole, ...] = ()
@@ -194,16 +209,17 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     deferred = tuple(Deferred(d, s) for d in given if (s := windows[d.id]) is not None)
     sites = sites_of(loaded, catalogue, mistakes)
     supplies = (*_supplies(loaded, catalogue, mistakes), *_supplies_in(sites))
+    running = current_plan(loaded, mistakes)
     if not mistakes:
-        _degrees(loaded, demands, mistakes)
-        _lenders(loaded, demands, deferred, mistakes)
-        _block_sizes(loaded, given, mistakes)
-        _curves(loaded, laws, given, supplies, mistakes)
+        refuse_degrees(loaded, demands, mistakes)
+        refuse_work_without_lenders(loaded, demands, deferred, mistakes)
+        refuse_unlike_blocks(loaded, given, mistakes)
+        refuse_unused_curves(loaded, laws, given, supplies, mistakes)
     if not mistakes:
         mistakes += [
             (loaded.at("workloads", i, "arrivals"), f"workloads.{i}.arrivals: {what}")
             for i, demand in enumerate(given)
-            for what in _beyond_all_fleets(demand, "state another rate")
+            for what in beyond_all_fleets(demand, "state another rate")
         ]
     calendar = None
     if scenario.traffic is not None and not mistakes:
@@ -216,12 +232,12 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         mistakes += [
             (loaded.at("traffic"), f"traffic: {what}")
             for demand in demands
-            for what in _beyond_all_fleets(demand, "mend its levels, peak_factor or growth")
+            for what in beyond_all_fleets(demand, "mend its levels, peak_factor or growth")
         ]
     outcomes = _outcomes(scenario.uncertainty, demands)
     if not mistakes:
-        mistakes += _unplannable(loaded, outcomes, demands)
-    mistakes += cannot_adapt(loaded)
+        mistakes += multiples_beyond_all_fleets(loaded, outcomes, demands)
+    mistakes += cannot_adapt(loaded, calendar)
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
@@ -231,6 +247,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         budget_usd_per_hour=scenario.limits.budget,
         objective=scenario.objective,
         seed=scenario.solver.seed,
+        solver=scenario.solver.name,
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
         calendar=calendar,
@@ -242,25 +259,10 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
         sites=sites,
         topology=topology,
+        then=scenario.then,
+        current=units_of(running),
+        running=running,
     )
-
-
-def _curves(
-    loaded: LoadedScenario,
-    laws: tuple[tuple[StepLawRow, ...], ...],
-    demands: tuple[Demand, ...],
-    supplies: tuple[Supply, ...],
-    mistakes: Mistakes,
-) -> None:
-    """Refuse a file of curves of which none can be used."""
-    wanted = tuple((demand.model, demand.precisions) for demand in demands)
-    devices = tuple(supply.accelerator.id for supply in supplies)
-    for i, rows in enumerate(laws):
-        why = [why_unused(row, wanted, devices, loaded.scenario.policies) for row in rows]
-        if all(why):
-            lines = "; ".join(f"{row.id}: {w}" for row, w in zip(rows, why, strict=True))
-            what = f"curves.{i}: this scenario can use none of its curves: {lines}"
-            mistakes.append((loaded.at("curves", i), what))
 
 
 def _outcomes(uncertainty: Uncertainty | None, demands: tuple[Demand, ...]) -> tuple[Outcome, ...]:
@@ -271,18 +273,6 @@ def _outcomes(uncertainty: Uncertainty | None, demands: tuple[Demand, ...]) -> t
         Outcome(s.id, s.weight / total, tuple(s.multiples.get(d.id, s.multiple) for d in demands))
         for s in uncertainty.scenarios
     )
-
-
-def _unplannable(
-    loaded: LoadedScenario, outcomes: tuple[Outcome, ...], demands: tuple[Demand, ...]
-) -> Iterator[tuple[Where | str, str]]:
-    """Refuse multiples that bring a rate out of the bounds in which one may be written."""
-    for i, outcome in enumerate(outcomes):
-        at = ("uncertainty", "scenarios", i)
-        for multiple, demand in zip(outcome.multiples, demands, strict=True):
-            many = replace(demand, arrivals=at_rate(demand.arrivals, demand.rate_rps * multiple))
-            for what in _beyond_all_fleets(many, "state another multiple"):
-                yield loaded.at(*at), f"uncertainty.scenarios.{i}: {what}"
 
 
 def _calendar(
@@ -309,41 +299,12 @@ def _calendar(
     return calendar
 
 
-def _lenders(
-    loaded: LoadedScenario,
-    demands: tuple[Demand, ...],
-    deferred: tuple[Deferred, ...],
-    mistakes: Mistakes,
-) -> None:
-    """Refuse work that waits for units of a model that nobody else asks for."""
-    ids = [workload.id for workload in loaded.scenario.workloads]
-    for one in deferred:
-        mine = one.demand
-        if any(d.model == mine.model and {*d.precisions} & {*mine.precisions} for d in demands):
-            continue
-        i = ids.index(mine.id)
-        what = (
-            f"workloads.{i}.completion_window: no other workload runs {mine.llm.id} at one of its"
-            " precisions, so there are no units to be free; leave it out"
-        )
-        mistakes.append((loaded.at("workloads", i, "completion_window"), what))
-
-
 def _planned_for(demands: tuple[Demand, ...], calendar: Calendar) -> tuple[Demand, ...]:
     """Return the demands at the load that is planned for."""
     return tuple(
         replace(d, arrivals=at_rate(d.arrivals, d.rate_rps * level), mean_rps=d.rate_rps)
         for d, level in zip(demands, calendar.target, strict=True)
     )
-
-
-def _beyond_all_fleets(demand: Demand, mend: str) -> Iterator[str]:
-    """Refuse a rate that came out of the bounds in which one may be written."""
-    if not LEAST_RPS <= demand.rate_rps <= MOST_RPS:
-        yield (
-            f"{demand.id} is planned for {demand.rate_rps:.3g} req/s; a rate lies from"
-            f" {LEAST_RPS:g} to {MOST_RPS:,.0f} req/s, so {mend}"
-        )
 
 
 def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -> Iterator[Demand]:
@@ -477,33 +438,3 @@ def _supplies_in(sites: Sites) -> Iterator[Supply]:
             term=cheapest.term,
             largest_unit=max(site.devices for site in mine),
         )
-
-
-def _block_sizes(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes) -> None:
-    """Refuse traces of one model whose named blocks differ in size: a pool has blocks of one."""
-    first: dict[str, tuple[str, int]] = {}
-    for i, demand in enumerate(demands):
-        if not isinstance(demand.prefix, TracePrefixes):
-            continue
-        size = demand.prefix.block_tokens
-        other, theirs = first.setdefault(demand.model, (demand.id, size))
-        if size != theirs:
-            what = (
-                f"workloads.{i}.prefix.trace: names blocks of {size} tokens, and that of {other}"
-                f" blocks of {theirs}; a replica has blocks of one size: plan them apart"
-            )
-            mistakes.append((loaded.at("workloads", i, "prefix", "trace"), what))
-
-
-def _degrees(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes) -> None:
-    """Refuse a degree that the user wrote and that no model's heads allow."""
-    if loaded.origins().get("policies.tp_degrees") == "default":
-        return
-    for j, degree in enumerate(loaded.scenario.policies.tp_degrees):
-        if any(degree in tp_degrees_of(d.llm) for d in demands):
-            continue
-        try:
-            check_tp_degree(demands[0].llm, degree)
-        except InputError as error:
-            where = loaded.at("policies", "tp_degrees", j)
-            mistakes.append((where, f"policies.tp_degrees.{j}: {error}"))

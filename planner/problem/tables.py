@@ -79,6 +79,8 @@ class TableProblem:
     time_limit_s: float
     source: str
     """Where the capacities come from."""
+    solver: str = "highs"
+    """Which solver is asked."""
 
     @property
     def demanded(self) -> tuple[BucketDemand, ...]:
@@ -130,6 +132,7 @@ def resolve_tables(
         budget_usd_per_hour=scenario.limits.budget,
         objective=scenario.objective,
         seed=scenario.solver.seed,
+        solver=scenario.solver.name,
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
         source=_source(loaded, file),

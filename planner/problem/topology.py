@@ -158,22 +158,17 @@ def _row(loaded: LoadedScenario, catalogue: Catalogue, i: int, mistakes: Mistake
     if isinstance(rate, str):
         wrong(key if nodes.link or kind else "accelerator", rate)
         return None
-    inner, outer = sorted((wish.devices, wish.joined))
-    if outer % inner:
-        wrong(key, f"{wish.joined} joined devices and nodes of {wish.devices}: one must divide"
-              " the other")  # fmt: skip
-        return None
     free = wish.devices if nodes.free is None else nodes.free
-    if free > wish.devices:
-        wrong("free", f"a node has {wish.devices} devices; got {free}")
-        return None
-    per = max(1, wish.joined // wish.devices)
-    if nodes.count % per:
-        wrong("count", f"the link joins {per} nodes at a time; give a multiple of {per}")
+    misfit = _misfit(nodes, wish, free, key)
+    if misfit is not None:
+        wrong(*misfit)
         return None
     network = nodes.network
     if network is None and accelerator.scaleout_bandwidth is not None:
         network = accelerator.scaleout_bandwidth * wish.devices
+    if network is None and loaded.scenario.topology.tp_may_cross:  # type: ignore[union-attr]
+        wrong("accelerator", "tp_may_cross needs what a node can send to others; give its network")
+        return None
     shape = NodeShape(
         accelerator=accelerator.id,
         devices=wish.devices,
@@ -183,6 +178,20 @@ def _row(loaded: LoadedScenario, catalogue: Catalogue, i: int, mistakes: Mistake
         assumed_pcie=wish.assumed,
     )
     return _Row(shape, free)
+
+
+def _misfit(nodes: Nodes, wish: _Wish, free: int, key: str) -> tuple[str, str] | None:
+    """Say which number of an entry does not go with the others, and why."""
+    inner, outer = sorted((wish.devices, wish.joined))
+    if outer % inner:
+        both = f"{wish.joined} joined devices and nodes of {wish.devices}"
+        return key, f"{both}: one must divide the other"
+    if free > wish.devices:
+        return "free", f"a node has {wish.devices} devices; got {free}"
+    per = max(1, wish.joined // wish.devices)
+    if nodes.count % per:
+        return "count", f"the link joins {per} nodes at a time; give a multiple of {per}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

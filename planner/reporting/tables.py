@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from planner.reporting import relaxations
 from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
@@ -43,7 +44,7 @@ def plan_table(plan: FleetPlan) -> tuple[RenderableType, ...]:
         return tuple(_no_fleet(plan))
     if plan.capacity_table is not None:
         return (*_answer(plan), *_money(plan), *_grounds(plan))
-    placed = tuple(placement_table(plan))
+    placed = (*placement_table(plan), *_changes(plan))
     return (*_answer(plan), *placed, *_promises(plan), *_money(plan), *_grounds(plan))
 
 
@@ -69,6 +70,9 @@ def _no_fleet(plan: FleetPlan) -> Iterator[RenderableType]:
         yield lines(stands_in_the_way(x) for x in plan.infeasibility)
         yield heading("What would mend it, each alone")
         yield lines(x.remedy for x in plan.infeasibility)
+    if plan.relaxations:
+        yield heading(relaxations.HEADING)
+        yield lines(map(relaxations.relaxation, plan.relaxations))
     yield from _why_not(plan)
     yield from _notes(plan)
 
@@ -101,6 +105,16 @@ def _answer(plan: FleetPlan) -> Iterator[RenderableType]:
     yield grid(headers, [_pool_row(pool) for pool in plan.pools])
 
 
+def _changes(plan: FleetPlan) -> Iterator[RenderableType]:
+    """Say which units start and stop against the current plan, where there is one."""
+    if plan.changes:
+        yield heading("What changes against the current plan")
+        yield grid(
+            ("pool", ">before", ">after"),
+            [(x.pool, str(x.before), str(x.after)) for x in plan.changes],
+        )
+
+
 def _provenance(plan: FleetPlan) -> str:
     if plan.capacity_table is not None:
         return plan.capacity_table.provenance
@@ -131,6 +145,8 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
     built = f"{pool.replicas} × {pool.accelerator} {' '.join(shown) or 'tp1'}"
     if pool.role != "colocated":
         built += f" {pool.role}"
+        if pool.groups and pool.groups > 1:
+            built += f" in {pool.groups} groups"
     policy = (
         f"max_num_seqs {pool.max_num_seqs}, max_num_batched_tokens {pool.max_num_batched_tokens}, "
         f"{pool.router}"
@@ -139,11 +155,17 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
         policy += f", admits {rate(pool.admission_limit_rps)}"
     if pool.prefix_hits:
         policy += f"\nprefixes kept: {', '.join(map(hits, pool.prefix_hits))}"
+    if pool.link is not None:
+        link = pool.link
+        policy += (
+            f"\nKV over {link.transport}: {link.kv_bytes_per_token / 1e3:.3g} kB a token at"
+            f" {link.bandwidth_bytes_per_s / 1e9:.3g} GB/s, busy {share(link.busy_share)}"
+        )
     busy = NONE if pool.busy_share is None else f"{100 * pool.busy_share:.0f} %"
     what = f"{built}, {pool.model} {pool.precision}\n{policy}\npool {pool.id}"
     if pool.places:
         what += f"\nin {', '.join(f'{p.domain} ({p.replicas})' for p in pool.places)}"
-    capacity = rate(pool.replicas * pool.capacity_rps.value)
+    capacity = rate((pool.groups or pool.replicas) * pool.capacity_rps.value)
     return (what, rate(pool.offered_rps), capacity, busy)
 
 
@@ -254,6 +276,14 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
         names = [result.id for result in plan.workloads]
         headers = (">demand", *(f">{name}" for name in names))
         yield grid(headers, [(f"× {p.multiple:g}", *_cells(p.attainment, names)) for p in sweep])
+    if plan.evidence.length_sweep:
+        yield heading("Attainment if prompts or outputs were longer or shorter")
+        names = [result.id for result in plan.workloads]
+        rows = [
+            (f"× {p.prompt_multiple:g}", f"× {p.output_multiple:g}", *_cells(p.attainment, names))
+            for p in plan.evidence.length_sweep
+        ]
+        yield grid((">prompts", ">outputs", *(f">{name}" for name in names)), rows)
     if plan.evidence.arrival_sweep:
         yield heading("Attainment, and p99 of TTFT, if the same load came otherwise")
         names = [result.id for result in plan.workloads]

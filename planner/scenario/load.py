@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -140,10 +141,13 @@ def _tables(source: Source, folder: Path) -> LoadedTables:
     return LoadedTables(validate(source, TableScenario), source, folder)
 
 
-def solver_settings(time_limit_s: float | None, gap: float | None, seed: int | None) -> list[str]:
+def solver_settings(
+    time_limit_s: float | None, gap: float | None, seed: int | None, solver: str | None = None
+) -> list[str]:
     """Write what is given as ``path=value`` settings of the scenario's solver section."""
     limit = None if time_limit_s is None else f"{time_limit_s!r} s"
-    given = {"time_limit": limit, "gap": gap, "seed": seed}
+    name = None if solver is None else json.dumps(solver)
+    given = {"time_limit": limit, "gap": gap, "seed": seed, "name": name}
     return [f"solver.{key}={value}" for key, value in given.items() if value is not None]
 
 

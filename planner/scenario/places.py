@@ -52,6 +52,9 @@ def _nothing_else_is_about_places(scenario: Scenario) -> None:
     if scenario.topology is not None:
         what = "is planned with accelerators only: nodes say where they stand; leave it out"
         raise mistake(what, "topology")
+    if scenario.policies.disaggregation is not None:
+        what = "groups over a link are planned with accelerators only; leave it out"
+        raise mistake(what, "policies", "disaggregation")
     if scenario.traffic is not None and scenario.traffic.adapt != "never":
         what = "a fleet of whole nodes stays as it is; leave it out, or give accelerators"
         raise mistake(what, "traffic", "adapt")

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from planner.scenario.disaggregation import Disaggregation
 from planner.spec import Spec, mistake
 from planner.units import Share
 
@@ -13,6 +14,7 @@ MOST_CHOICES: Final = 32
 """Values of one list: every combination of the lists is a template to look at."""
 
 Routing = Literal["round_robin", "least_outstanding", "prefix_affinity"]
+ExpertParallel = Literal["search", "always", "never"]
 Degree = Annotated[int, Field(ge=1, le=1024)]
 BatchedTokens = Annotated[int, Field(ge=16, le=131_072)]
 Sequences = Annotated[int, Field(ge=1, le=8192)]
@@ -31,6 +33,10 @@ class Policies(Spec):
         default=(1, 2, 4, 8), min_length=1, max_length=MOST_CHOICES
     )
     """Tensor-parallel degrees."""
+
+    expert_parallel: ExpertParallel = "search"
+    """Whether the ranks of a replica hold whole experts each, rather than a slice of every expert:
+    let the planner choose, or fix it. For models with experts, where step times are known."""
 
     max_num_batched_tokens: tuple[BatchedTokens, ...] = Field(
         default=(2048, 8192), min_length=1, max_length=MOST_CHOICES
@@ -77,6 +83,9 @@ class Policies(Spec):
 
     extrapolation: bool = True
     """Whether step times may be used outside the range that was measured; a plan says so."""
+
+    disaggregation: Disaggregation | None = None
+    """Prefill and decode apart, over a link that is stated; without it replicas do both."""
 
     @field_validator("tp_degrees", "max_num_batched_tokens", "max_num_seqs", "scheduling_policy")
     @classmethod

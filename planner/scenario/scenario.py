@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from planner.errors import nearest
-from planner.scenario.aim import Objective, Solver, version_as_text
+from planner.scenario.aim import Goal, Objective, Solver, version_as_text
 from planner.scenario.hard_limits import FleetLimits
 from planner.scenario.nodes import NodeOffer
 from planner.scenario.places import check_supply
@@ -60,6 +60,14 @@ class Scenario(Spec):
     objective: Objective = "max_goodput_per_usd"
     """What the plan is best at, with every promise kept."""
 
+    then: tuple[Goal, ...] = Field(default=("fewest_pools",), max_length=3)
+    """Among fleets that are as good within the solver's gap, which: each goal in turn chooses
+    among those that the goals before it leave."""
+
+    current_plan: Annotated[str, Field(min_length=1)] | None = None
+    """The plan that runs now, a plan.json beside this file: where the search begins, what
+    ``fewest_moves`` counts from, and what the new plan says it changes."""
+
     solver: Solver = Solver()
     """Seed, gap and time."""
 
@@ -102,6 +110,16 @@ class Scenario(Spec):
                     at = ("uncertainty", "scenarios", i, "multiples", name)
                     what = f"no workload {name!r} that is planned for; {nearest(name, known)}"
                     raise mistake(what, *at)
+        return self
+
+    @model_validator(mode="after")
+    def _goals_are_told_apart(self) -> Scenario:
+        for position, goal in enumerate(self.then):
+            if goal in self.then[:position]:
+                raise mistake(f"{goal} is given twice; keep one", "then", position)
+        if "fewest_moves" in self.then and self.current_plan is None:
+            at = ("then", self.then.index("fewest_moves"))
+            raise mistake("moves are counted from a plan; add current_plan", *at)
         return self
 
     @model_validator(mode="after")

@@ -27,6 +27,12 @@ class NodeLink(Spec):
     latency: Seconds | None = None
     """Between two devices; 10 us where left out."""
 
+    @model_validator(mode="after")
+    def _carries_something(self) -> NodeLink:
+        if self.bandwidth is not None and self.bandwidth <= 0:
+            raise mistake("must be above 0; a node whose devices are apart has none", "bandwidth")
+        return self
+
 
 class Nodes(Spec):
     """Nodes of one kind in one place."""
@@ -64,6 +70,12 @@ class Nodes(Spec):
                 raise mistake("is said by the preset; keep one of the two", key)
         if self.preset is None and self.devices is None:
             raise mistake("give a preset, or the devices of a node")
+        return self
+
+    @model_validator(mode="after")
+    def _sends_something(self) -> Nodes:
+        if self.network is not None and self.network <= 0:
+            raise mistake("must be above 0; leave it out where nobody knows", "network")
         return self
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ differences are paired and no candidate is judged on an easier draw.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -212,6 +213,7 @@ class Draws:
         self.arrivals = arrivals or tuple(PoissonArrivals(1.0) for _ in laws)
         self.prefixes = prefixes or ()
         self._kept: dict[tuple[tuple[float, ...], int, int, int], Draw] = {}
+        self._lock = Lock()
 
     def get(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> Draw:
         """Return the draw of one replication.
@@ -225,11 +227,12 @@ class Draws:
         """
         mix = _mix_of(rates_rps)
         key = (mix, n, replication, stream)
-        if key not in self._kept:
-            while self._kept and sum(k[1] for k in self._kept) + n > MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[key] = self._make(mix, n, (self.seed, stream, replication))
-        return self._kept[key]
+        with self._lock:
+            if key not in self._kept:
+                while self._kept and sum(k[1] for k in self._kept) + n > MOST_KEPT:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[key] = self._make(mix, n, (self.seed, stream, replication))
+            return self._kept[key]
 
     def fresh(
         self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int, *, chunk: int

@@ -9,6 +9,14 @@ import numpy as np
 
 from planner.kernels import simulate_pool
 from planner.simulation.cached_pool import Replicas, serve_with_cache
+from planner.simulation.group import (
+    MOST_GROUPS,
+    GroupSetup,
+    GroupShares,
+    gaps_of_groups,
+    parts_of_groups,
+    serve_groups,
+)
 from planner.simulation.stages import GapParts, Parts, parts_of, parts_of_replicas
 from planner.simulation.users import serve_users
 
@@ -49,11 +57,14 @@ class PoolSetup:
     """From client to engine and back, without load: part of every TTFT, told as queueing."""
     priority: tuple[int, ...] | None = None
     """Of each workload, lower first, where priority decides the order; None: who comes first."""
+    group: GroupSetup | None = None
+    """Where each replica is a group that prefills and decodes apart: law and limits are then of
+    its decode side."""
 
     @property
     def simulated(self) -> int:
         """How many replicas stand for the pool in a simulation."""
-        return min(self.replicas, MOST_REPLICAS)
+        return min(self.replicas, MOST_REPLICAS if self.group is None else MOST_GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,8 @@ class PoolRun:
     prompt_tokens: NDArray[np.int64]
     cached_tokens: NDArray[np.int64]
     """Of the prompt tokens, those that a replica held when the request was first admitted."""
+    group: GroupShares | None = None
+    """How busy the sides of groups were, where the pool has such."""
 
     @property
     def unstable(self) -> bool:
@@ -143,6 +156,8 @@ class _Outcome:
     """With them."""
     records: Records | None
     """Of the kernel that knows no prefixes and no priorities."""
+    sides: tuple[int, int, int] | None = None
+    """Of groups: busy times of prefill and decode replicas, ps, and prompt tokens carried."""
 
     def parts(
         self, arrival_ps: NDArray[np.int64], chosen: NDArray[np.int64], path_ps: int
@@ -152,10 +167,15 @@ class _Outcome:
             return parts_of(self.records, chosen, path_ps)
         assert self.stages is not None
         ttft_ps = (self.first_token_ps - arrival_ps)[chosen]
+        if self.sides is not None:
+            return parts_of_groups(self.stages, ttft_ps, chosen, path_ps)
         return parts_of_replicas(self.stages, ttft_ps, chosen, path_ps)
 
     def gaps(self, chosen: NDArray[np.int64]) -> GapParts | None:
         """Return what the longest times between tokens are made of; None if not asked for."""
+        if self.sides is not None and self.replica_gaps is not None:
+            assert self.longest_gap_ps is not None  # groups always tell it
+            return gaps_of_groups(self.replica_gaps, self.longest_gap_ps, chosen)
         told = self.replica_gaps if self.records is None else self.records.gaps
         return None if told is None else GapParts(*(column[chosen] for column in told))
 
@@ -172,6 +192,23 @@ def _serve(
         return traffic, _without_cache(records)
     replicas, cache = setup.simulated, setup.cache
     traffic = draw.at(rate_rps, block_tokens=None if cache is None else cache.block_tokens)
+    if setup.group is not None:
+        own = serve_groups(
+            setup.group, (setup.law, setup.limits), traffic, replicas, setup.router, stages=stages
+        )
+        sides = own.prefill_busy_ps, own.decode_busy_ps, own.moved_tokens
+        times = own.first_token_ps, own.finish_ps
+        return traffic, _Outcome(
+            own.started_ps,
+            *times,
+            None,
+            own.longest_gap_ps,
+            sides[0] + sides[1],
+            own.stages,
+            own.gaps,
+            None,
+            sides,
+        )
     finds = cache is not None and (traffic.prefix is not None or traffic.cached is not None)
     if finds or setup.priority is not None:
         served = serve_with_cache(
@@ -262,6 +299,11 @@ def run_pool(
             refused=np.bincount(workload[~done], minlength=classes),
         )
     span_ps = max(int(outcome.finish_ps.max(initial=0)), 1)
+    shares = None
+    engines = replicas
+    if setup.group is not None and outcome.sides is not None:
+        shares = setup.group.shares(outcome.sides, span_ps * replicas)
+        engines = replicas * (setup.group.n_prefill + setup.group.n_decode)
     found = outcome.cached_tokens
     return PoolRun(
         offered=np.bincount(workload, minlength=classes),
@@ -269,7 +311,7 @@ def run_pool(
         backlog_growth=backlog_growth(arrival, outcome.first_scheduled_ps),
         completed_rps=_completed_rps(arrival[counted], outcome.finish_ps)
         * (setup.replicas / replicas),
-        busy_share=outcome.busy_ps / span_ps / replicas,
+        busy_share=outcome.busy_ps / span_ps / engines,
         simulated=arrival.size,
         response_s=_responses(workload, finish - arrival[counted], done, classes)
         if draw.closed
@@ -279,6 +321,7 @@ def run_pool(
         cached_tokens=np.zeros(classes, np.int64)
         if found is None
         else _sums(workload, found[counted], classes),
+        group=shares,
     )
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Parts(NamedTuple):
     """The time of requests by part, in any one unit; arrays of shape ``(n,)``.
 
-    Before the first token: queue, kv_block_wait, prefill, prefill_interference and
-    preemption_before; after it: decode_solo, decode_batch, decode_interference and
+    Before the first token: queue, kv_block_wait, prefill, prefill_interference, kv_transfer,
+    handoff and preemption_before; after it: decode_solo, decode_batch, decode_interference and
     preemption_after. A negative part (sharing a step can be a gain) counts as it is.
     """
 
@@ -31,6 +31,10 @@ class Parts(NamedTuple):
     decode_batch: NDArray[np.int64]
     decode_interference: NDArray[np.int64]
     preemption_after: NDArray[np.int64]
+    kv_transfer: NDArray[np.int64]
+    """Its KV on the link and waiting for it; 0 where one replica does both."""
+    handoff: NDArray[np.int64]
+    """From one side to the other, and the step that brings the first token there; likewise."""
 
 
 class GapParts(NamedTuple):
@@ -74,6 +78,8 @@ def parts_of(records: Records, chosen: NDArray[np.int64], path_ps: int = 0) -> P
         decode_batch=stages.decode_batch_ps[chosen],
         decode_interference=records.decode_stall_ps[chosen],
         preemption_after=records.preempted_ps[chosen] - early,
+        kv_transfer=np.zeros_like(early),
+        handoff=np.zeros_like(early),
     )
 
 
@@ -102,4 +108,6 @@ def parts_of_replicas(
         decode_batch=of.decode_batch,
         decode_interference=of.decode_interference,
         preemption_after=of.preemption - early,
+        kv_transfer=np.zeros_like(early),
+        handoff=np.zeros_like(early),
     )

@@ -7,6 +7,7 @@ import pytest
 from planner.milp import choose
 from planner.milp.formulation import model_of
 from planner.milp.objective import Objective
+from tests.frontiers import BUDGETS, best_of_budgets, shedding_problem
 from tests.instances import fleet_problem
 
 
@@ -33,3 +34,27 @@ def test_one_period_one_domain_within_ten_seconds(
     )
     assert choice.status == "optimal"
     assert solved_s < 10
+
+
+@pytest.mark.benchmark
+@pytest.mark.parametrize("templates", [10, 40])
+def test_the_best_ratio_beside_the_best_of_fifty_budgets(templates: int) -> None:
+    """As good on every instance, in at most 8 steps, for a part of the time."""
+    worst, steps, ours_s, theirs_s = 1.0, [], 0.0, 0.0
+    for seed in range(20):
+        data = shedding_problem(seed, templates, 4)
+        began_s = time.process_time()
+        best = choose(data, "max_goodput_per_usd", gap=1e-4)
+        ours_s += time.process_time() - began_s
+        began_s = time.process_time()
+        rival, _ = best_of_budgets(data, 1e-4)
+        theirs_s += time.process_time() - began_s
+        worst = min(worst, best.objective / (rival.objective / rival.cost_usd_per_hour))
+        steps.append(len(best.steps))
+    print(
+        f"\n{templates} templates, 20 instances: ratio at least {worst:.6f} of the best of"
+        f" {BUDGETS} budgets; {sum(steps) / len(steps):.1f} steps, {max(steps)} at most;"
+        f" {ours_s:.1f} CPU-s beside {theirs_s:.1f}"
+    )
+    assert worst >= 1 - 1e-4
+    assert max(steps) <= 8

@@ -74,3 +74,8 @@ def test_what_does_not_go_together_is_told_at_its_place(setting: str, message: s
     with pytest.raises(InputError, match=r"hourly.yaml:\d+:\d+: |--set") as caught:
         resolve(load_scenario(HOURLY, (setting,)), Catalogue())
     assert message in str(caught.value)
+
+
+def test_a_start_longer_than_a_window_is_refused_at_once():
+    with pytest.raises(InputError, match=r"start_time: 7200 s is longer than .* \(3600 s\)"):
+        resolve(load_scenario(HOURLY, ("accelerators.0.terms.start_time=2 h",)), Catalogue())

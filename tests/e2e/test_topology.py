@@ -70,7 +70,7 @@ def test_what_runs_stays_where_it_is(
     smaller = ["--set", "topology.nodes.0.racks=1"]
     assert main(["plan", str(SCENARIO), *smaller, "-o", str(again)]) == 0
     moved = tmp_path / "moved.json"
-    assert main(["plan", str(SCENARIO), "--current", str(again), "-o", str(moved)]) == 0
+    assert main(["plan", str(SCENARIO), "--from", str(again), "-o", str(moved)]) == 0
     capsys.readouterr()
     assert set(rows(read_plan(again))) == set(rows(read_plan(moved)))
     decision = next(d for d in read_plan(moved).decisions if d.question == "what has to move?")

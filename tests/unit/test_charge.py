@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.attribution.charge import OWN, REMOVABLE, GapDeadline, charge_misses
+from planner.attribution.charge import BETWEEN, OWN, REMOVABLE, GapDeadline, charge_misses
 from planner.simulation.stages import GapParts, Parts
 
 NAMES = Parts._fields
@@ -21,6 +21,14 @@ def charged(
     whole = None if whole_by is None else np.array([whole_by])
     found = charge_misses(parts(**given), np.array([first_by]), np.array([rest_by]), whole)
     return {name: pytest.approx(float(x[0])) for name, x in found.items() if abs(x[0]) > 1e-12}
+
+
+def test_a_late_transfer_and_a_late_hand_off_are_charged_like_any_wait():
+    assert charged(100, 0, prefill=60, kv_transfer=50) == {"kv_transfer": 1.0}
+    assert charged(100, 0, prefill=60, kv_transfer=30, handoff=30) == {
+        "kv_transfer": 0.5,
+        "handoff": 0.5,
+    }
 
 
 def test_a_request_in_time_is_charged_to_nobody():
@@ -101,7 +109,7 @@ def test_a_long_gap_is_charged_to_what_tore_it():
     assert torn(50, **step | {"preempted": 300}) == {"decode_interference": 0.5, "preemption": 0.5}
 
 
-times = st.lists(st.integers(-3, 60), min_size=9, max_size=9)
+times = st.lists(st.integers(-3, 60), min_size=11, max_size=11)
 
 
 @given(st.lists(times, min_size=1, max_size=20), st.integers(0, 120), st.integers(0, 120))
@@ -112,9 +120,11 @@ def test_charges_sum_to_the_misses_and_absent_parts_are_charged_nothing(rows, fi
     n = len(rows)
     found = charge_misses(p, np.full(n, first_by), np.full(n, rest_by))
     first = p.queue + p.kv_block_wait + p.prefill + p.prefill_interference + p.preemption_before
+    first = first + p.kv_transfer + p.handoff
     rest = p.decode_solo + p.decode_batch + p.decode_interference + p.preemption_after
     late = (first > first_by) | (rest > rest_by)
-    assert set(found) == {*REMOVABLE, *OWN}
+    moved = (p.kv_transfer != 0).any() or (p.handoff != 0).any()
+    assert set(found) == {*REMOVABLE, *OWN, *(BETWEEN if moved else ())}
     assert sum(found.values()) == pytest.approx(late.astype(float))
     assert all((x >= -1e-12).all() for x in found.values())
     assert (found["queue"][p.queue <= 0] == 0).all()

@@ -73,6 +73,10 @@ def test_what_collectives_take_longer_is_added_to_every_step() -> None:
     found = float(moved.step_law.tokens_s(2048) - curve.step_law.tokens_s(2048))
     assert found == pytest.approx(longer, rel=1e-6)
     assert "over PCIe at 64 GB/s" in moved.source
+    joined = shape("scaleup", 450e9).model_copy(update={"network_bytes_per_s": 8 * 64e9})
+    across = over_link(curve, joined, crosses=True)
+    assert across.step_law == moved.step_law
+    assert "over the network at 64 GB/s" in across.source
     assert over_link(curve, shape("scaleup", 450e9)) is curve
     assert over_link(curve, shape("scaleup", 900e9)) is curve
 

@@ -77,6 +77,11 @@ MISTAKES = {
         ("limit: 30 kW", "limit: 0 W"),
         "15:19: limits.power.0.limit: must be above 0 W",
     ),
+    "groups over a link": (
+        ("objective: min_cost", "policies: {disaggregation: {link: {bandwidth: 50 GB/s}}}"),
+        "17:12: policies.disaggregation: groups over a link are planned with accelerators only;"
+        " leave it out",
+    ),
     "no stock": (
         ("price: 10 USD/h", "stock: 0, price: 10 USD/h"),
         "13:37: nodes.2.stock: a stock of 0 offers nothing; leave these nodes out",

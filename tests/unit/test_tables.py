@@ -9,6 +9,7 @@ from rich.console import Console
 
 from planner.errors import InputError
 from planner.explanation.compare import Row, compare_rows
+from planner.explanation.pattern import matches, not_considered
 from planner.explanation.why import explain_plan
 from planner.fleet import Interval, OneLess
 from planner.reporting.comparison import comparison_tables
@@ -172,6 +173,45 @@ def test_why_not_finds_by_part_of_the_name_in_any_case():
     assert [x.template for x in why.rejected] == ["l40s-tp1-s64", "l40s-tp2-s64"]
     assert why.chosen == ()
     assert "Left out: 2 templates" in text(why_tables(why))
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("h200.tp8", True),
+        ("tp8.h200-sxm", True),
+        ("h200.chat", True),
+        ("h200.tp", False),
+        ("h20.tp8", False),
+        ("h200.tp80", False),
+        ("sxm.tp8.fp8", True),
+        ("", False),
+    ],
+)
+def test_a_template_is_found_by_its_parts_in_any_order(asked, found):
+    assert matches(asked, "h200-sxm.tp8.fp8.b2048.s256@chat") is found
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ("l40s.tp16", "policies.tp_degrees allows 1, 2, not 16"),
+        ("s8", "policies.max_num_seqs allows 64, not 8"),
+        ("h200", "h200 is not offered; accelerators are h100-sxm, l40s"),
+        ("fp4", "no workload accepts fp4; precisions are bf16"),
+        ("priority", "policies.scheduling_policy does not allow priority"),
+        ("b300.tp1", "b300 is not offered"),
+        ("h100.tp2", None),
+    ],
+)
+def test_what_was_not_searched_is_told_with_the_choice_that_keeps_it_out(asked, why):
+    scenario = {
+        "workloads": [{"precisions": ["bf16"]}],
+        "accelerators": [{"id": "h100-sxm"}, {"id": "l40s"}],
+        "policies": {"tp_degrees": [1, 2], "max_num_seqs": [64], "scheduling_policy": ["fcfs"]},
+    }
+    said = not_considered(asked, scenario)
+    assert said is None if why is None else said.startswith(why)
 
 
 def test_why_not_says_what_is_in_the_plan():

@@ -174,6 +174,7 @@ def test_every_shipped_node_kind_says_its_source() -> None:
         ("zone: us-a", "zone: eu-a", "18:61: topology.nodes.3.zone: zone 'eu-a' lies in region"),
         ("latency: 1 ms, ", "", "21:5: topology.links.region: tcp has no usual latency"),
         ("oversubscription: 2", "oversubscription: 0.5", "must be at least 1; got 0.5"),
+        ("region: us", "region: us, network: 0 B/s", "topology.nodes.3.network: must be above 0"),
         ("count: 5", "count: 200001", "must be at most 200,000; got 200001"),
         ("accelerator: l40s", "accelerator: l4", "12:6: accelerators.1.id: no node of the"),
         ("accelerator: l40s", "accelerator: l4", "l4 has no price; add it to accelerators"),

@@ -17,21 +17,19 @@ if TYPE_CHECKING:
 def accelerators_are_held(data: Instance, v: Variables) -> Rows:
     r"""(C6) No more accelerators of a kind are used than can be had, in all and in a domain.
 
-    .. math:: \sum_{j : g_j = g} k_j N_{jt} \le R_g \qquad \forall g, t : R_g \text{ given}
+    .. math:: \sum_j k_{jg} N_{jt} \le R_g \qquad \forall g, t : R_g \text{ given}
 
-    .. math:: \sum_{j : g_j = g} k_j n_{jdt} \le R_{gd}
+    .. math:: \sum_j k_{jg} n_{jdt} \le R_{gd}
               \qquad \forall g, d, t : R_{gd} \text{ given}
     """
-    of = {g: [j for j in data.J if data.accelerator_of[j] == g] for g in data.G}
+    of = {g: {j: float(k) for j in data.J if (k := data.held(j, g))} for g in data.G}
     for t in data.T:
         for g in data.G:
             if g in data.stock:
-                used: Terms = {v.N[j, t]: float(data.devices[j]) for j in of[g]}
+                used: Terms = {v.N[j, t]: k for j, k in of[g].items()}
                 yield (g, t), Sum(used) <= data.stock[g]
         for (g, d), most in data.stock_in.items():
-            here: Terms = {
-                v.n[j, d, t]: float(data.devices[j]) for j in of[g] if d in data.domains_of(j)
-            }
+            here: Terms = {v.n[j, d, t]: k for j, k in of[g].items() if d in data.domains_of(j)}
             yield (g, d, t), Sum(here) <= most
 
 

@@ -1,0 +1,492 @@
+"""Column generation: prices of the program say which templates are worth simulating.
+
+Every template starts with the most that a unit of it could carry by the mean field. The
+relaxation over those that are measured prices what a unit is worth; one that could pay at its most
+is simulated once at the load at which it would just pay. If it breaks its promise there it is
+settled, with one run; the best of the others are measured. When no price asks for more, the program
+with whole units is solved over all templates, the open ones at their most: what it wants is
+searched shortly, then measured, until it wants nothing new. Its bound then holds for every
+template.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from planner.candidates.columns import Column
+from planner.candidates.frontier import measure_frontier, setup_of
+from planner.candidates.screen import KEEPS_AT_NO_LOAD, Screened, bounds_of
+from planner.candidates.template import Removed
+from planner.errors import InfeasibleError, LimitReachedError
+from planner.milp import choose
+from planner.milp.pricing import improvement_on, relaxation_of
+from planner.planning.program import instance_of
+from planner.simulation.capacity import SCREENING, coarse_capacity, margin_at
+from planner.simulation.fleet import THREADS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from planner.candidates.frontier import Frontier
+    from planner.candidates.template import Template
+    from planner.milp import Choice
+    from planner.milp.objective import Objective
+    from planner.milp.pricing import Relaxation, UnitPrices
+    from planner.planning.clock import Clock
+    from planner.planning.teller import Teller
+    from planner.problem.resolve import Problem
+    from planner.simulation.effort import Effort
+    from planner.simulation.fleet import Study
+
+MOST_ROUNDS: Final = 60
+"""Rounds of pricing; each settles one template at least."""
+MOST_LOOKS: Final = 15
+"""Templates simulated in a round."""
+MOST_MEASURED: Final = 3
+"""Templates measured in a round: after that, prices are better."""
+SURE: Final = 0.005
+"""How far below the promise one run must be for a load to count as refuted."""
+HOPE: Final = 1.04
+"""How much more than a short search found a template is still given."""
+SOLVING_S: Final = 5.0
+"""Time of one solve over all templates."""
+
+COMPARED: Final = 2
+"""Degrees of a kind of template of which the better one is measured for comparison."""
+TIME_SHARE: Final = 0.4
+"""Of the time limit, after which pricing ends with what it has."""
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What no fleet of any template is better than, if the open ones carry their most."""
+
+    bound: float
+    """In the unit of the program's objective."""
+    measured: int
+    open: int
+    """Templates that were settled without being measured."""
+
+
+def columns_of(
+    study: Study, groups: Mapping[tuple[int, ...], Sequence[Template]], tpot_s: Sequence[float]
+) -> tuple[dict[str, Column], list[Removed]]:
+    """Return every template with the most that it could carry by the mean field, and those none."""
+    columns: dict[str, Column] = {}
+    removed: list[Removed] = []
+    for _, templates in sorted(groups.items()):
+        for template, bound in zip(templates, bounds_of(study, templates, tpot_s), strict=True):
+            if bound.load_rps > 0:
+                because = f"mean field, limited by {bound.limited_by}"
+                columns[template.id] = Column(template, bound, bound.load_rps, because)
+            else:
+                why = f"{bound.limited_by} allows no load at all"
+                removed.append(Removed(template.id, why, {}))
+    return columns, removed
+
+
+def shortfall(objective: Objective, value: float, bound: float) -> float:
+    """Return by which share a value falls short of a bound, at least 0."""
+    lost = value - bound if objective == "min_cost" else bound - value
+    return max(lost, 0.0) / abs(value) if value else 0.0
+
+
+def rates_at(problem: Problem, template: Template, load_rps: Sequence[float]) -> dict[str, float]:
+    """Return rates by the ids of the workloads that a template serves."""
+    return {problem.demands[w].id: load_rps[w] for w in template.serves}
+
+
+def loss_of(problem: Problem, prices: UnitPrices, column: Column) -> float:
+    """Return the reduced cost of a template at the most it can carry."""
+    load = rates_at(problem, column.template, column.at(column.most_rps))
+    return prices.loss(_cost(prices, column), [(load, load)])
+
+
+def break_even_rps(problem: Problem, prices: UnitPrices, column: Column) -> float:
+    """Return the load of a unit that is worth what the unit costs, if every request is compliant.
+
+    Infinite where no load is.
+    """
+    load = rates_at(problem, column.template, column.at(column.most_rps))
+    worth = sum((prices.load[w] + prices.goodput[w]) * rate for w, rate in load.items())
+    if worth <= 0:
+        return float("inf")
+    return _cost(prices, column) / worth * column.most_rps
+
+
+def undominated(columns: Iterable[Column]) -> list[Column]:
+    """Leave out templates beside which another takes no more devices and carries no less.
+
+    Among templates that were not measured: of one accelerator, for the same workloads.
+    """
+    kept: list[Column] = []
+    for one in sorted(columns, key=lambda c: (-c.most_rps, c.template.build.tp_degree)):
+        build = one.template.build
+        if not any(
+            other.template.serves == one.template.serves
+            and other.template.build.accelerator == build.accelerator
+            and other.template.build.tp_degree <= build.tp_degree
+            for other in kept
+        ):
+            kept.append(one)
+    return sorted(kept, key=lambda c: c.template.id)
+
+
+def _cost(prices: UnitPrices, column: Column) -> float:
+    build = column.template.build
+    return prices.cost(build.usd_per_hour, build.tp_degree, build.accelerator)
+
+
+class Pricing:
+    """The loop, with what it knows of every template.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        effort: How much to simulate of a template that is measured.
+        clock: Ends the work.
+        tell: Told what is being done.
+        columns: Every template.
+    """
+
+    threads: int = THREADS
+    """Templates simulated at once; results do not depend on it."""
+    gap: float
+    """By which share a fleet must be better to count; the problem's own unless set."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        study: Study,
+        effort: Effort,
+        clock: Clock,
+        tell: Teller,
+        columns: Mapping[str, Column],
+    ) -> None:
+        self.problem = problem
+        self.study = study
+        self.effort = effort
+        self.clock = clock
+        self.tell = tell
+        self.columns = dict(columns)
+        self.gap = problem.gap
+        self.proof: Proof | None = None
+        self._ended = Event()
+        self._chosen: dict[tuple[tuple[str, float], ...], Choice] = {}
+
+    def measured(self) -> dict[str, Frontier]:
+        """Return the frontiers of the templates that were measured."""
+        return {j: c.frontier for j, c in self.columns.items() if c.frontier is not None}
+
+    def run(self) -> None:
+        """Measure what the program might want, until it wants nothing that is not measured.
+
+        Raises:
+            LimitReachedError: The time is over; what was measured until then stays.
+        """
+        self._seed()
+        for _ in range(MOST_ROUNDS):
+            self.clock.check()
+            if self.clock.spent > TIME_SHARE and self.measured():
+                break
+            if not (self._wanted_by_prices() or self.wanted_by_whole_units(self.measured())):
+                break
+
+    def compare(self) -> None:
+        """Measure the most promising template of each kind of which none is, for comparison.
+
+        A kind is an accelerator, whom it serves, and who is served first.
+        """
+        kinds: dict[tuple[str, ...], list[Column]] = {}
+        for column in self.columns.values():
+            build = column.template.build
+            kind = build.accelerator, column.template.label, build.scheduling_policy
+            kinds.setdefault(kind, []).append(column)
+        for mine in kinds.values():
+            if any(c.frontier for c in mine):
+                continue
+            few: dict[str, str] = {}
+            for column in _cheapest(c for c in mine if c.open):
+                few.setdefault(column.template.build.hardware, column.template.id)
+            names = list(few.values())[:COMPARED]
+            self._search([j for j in names if not self.columns[j].searched])
+            live = _cheapest(self.columns[j] for j in names if self.columns[j].open)
+            self._measure_one([c.template.id for c in live])
+
+    def serving(self) -> dict[tuple[int, ...], list[Template]]:
+        """Return the templates that keep their promise at some load, by the workloads served."""
+        found: dict[tuple[int, ...], list[Template]] = {}
+        for column in self.columns.values():
+            if not column.dead:
+                found.setdefault(column.template.serves, []).append(column.template)
+        return found
+
+    def screened(self) -> list[Screened]:
+        """Return the templates that were measured, cheapest per request first."""
+        mine = [c for c in self.columns.values() if c.frontier is not None]
+        found = [Screened(c.template, c.bound, _capacity(c)) for c in mine]
+        return sorted(found, key=lambda s: (s.usd_per_request, s.template.id))
+
+    def removed(self) -> list[Removed]:
+        """Return the templates that were not measured, each with the most it could carry."""
+        best = min((s.usd_per_request for s in self.screened()), default=0.0)
+        rows = []
+        for column in _cheapest(c for c in self.columns.values() if c.open):
+            usd = column.usd_per_request
+            why = (
+                f"carries {column.most_rps:.4g} req/s a unit at most ({column.because}): no fleet"
+                " with it is better, by the prices of the program"
+            )
+            numbers = {
+                "most_rps": column.most_rps,
+                "usd_per_thousand_at_best": usd * 1e3,
+                "usd_per_thousand_of_the_best": best * 1e3,
+            }
+            rows.append(Removed(column.template.id, why, numbers))
+        dead = sorted(c.template.id for c in self.columns.values() if c.dead)
+        return rows + [Removed(j, KEEPS_AT_NO_LOAD, {}) for j in dead]
+
+    # -- what to simulate -------------------------------------------------------------------
+
+    def _seed(self) -> None:
+        """Measure one template for each set of workloads: the best of each accelerator's best."""
+        groups: dict[tuple[int, ...], dict[str, list[Column]]] = {}
+        for column in self.columns.values():
+            template = column.template
+            own = groups.setdefault(template.serves, {})
+            own.setdefault(template.build.accelerator, []).append(column)
+        self._search(
+            [_cheapest(kind)[0].template.id for own in groups.values() for kind in own.values()]
+        )
+        for serves in groups:
+            self._measure_one(self._promising(serves))
+
+    def _promising(self, serves: tuple[int, ...]) -> list[str]:
+        """Return templates for the same workloads that a search found to carry some load."""
+        mine = [c for c in self.columns.values() if c.template.serves == serves]
+        if not any(c.open and c.searched for c in mine):
+            self._search([c.template.id for c in mine if c.open])
+            mine = [self.columns[c.template.id] for c in mine]
+        return [c.template.id for c in _cheapest(c for c in mine if c.open and c.searched)]
+
+    def _measure_one(self, order: Sequence[str]) -> None:
+        """Measure templates one by one until one keeps its promise at some load."""
+        for j in order:
+            self._measure([j])
+            if self.columns[j].frontier is not None:
+                return
+
+    def _wanted_by_prices(self) -> bool:
+        """Settle templates that the relaxation would want; tell if there were any."""
+        every = self._relaxation({j: c.hopeful() for j, c in self.columns.items() if not c.dead})
+        if every is None:
+            return False
+        trusted = self._relaxation(self.measured())
+        if trusted is None:
+            return self._measure(self._open(every.used)[:MOST_MEASURED])
+        short = shortfall(self.problem.objective, trusted.value, every.value)
+        if short <= self.gap:
+            return False
+        return self._look(trusted.prices)
+
+    def _look(self, prices: UnitPrices) -> bool:
+        """Simulate the best open templates where they would just pay; measure the best of these."""
+        priced: list[tuple[float, str, float]] = []
+        for j, column in self.columns.items():
+            cost = _cost(prices, column)
+            loss = loss_of(self.problem, prices, column) if column.open else 0.0
+            if loss < -self.gap * cost:
+                at = break_even_rps(self.problem, prices, column)
+                priced.append((loss / cost, j, min(at, column.most_rps)))
+        best = sorted(priced)[:MOST_LOOKS]
+        margins = self._each([(j, at) for _, j, at in best], self._margin)
+        held = []
+        for (_, j, at), margin in zip(best, margins, strict=True):
+            if margin < -SURE:
+                why = f"a run at {at:.4g} req/s breaks its promise"
+                self.columns[j] = self.columns[j].at_most(at, why)
+            else:
+                held.append((-margin, j))
+        self._measure([j for _, j in sorted(held)[:MOST_MEASURED]])
+        return bool(best)
+
+    def wanted_by_whole_units(self, known: Mapping[str, Frontier]) -> bool:
+        """Settle open templates that a program with whole units would want; tell if any.
+
+        Args:
+            known: What is believed of the measured templates. If nothing is wanted, the
+                program's bound is kept as :attr:`proof`.
+        """
+        key = tuple((j, f.capacity_rps.value) for j, f in known.items())
+        trusted = self._chosen.get(key) or self._choice(known)
+        if trusted is not None:
+            self._chosen[key] = trusted
+        rivals = undominated(c for c in self.columns.values() if c.open)
+        everything = {**{c.template.id: c.hopeful() for c in rivals}, **known}
+        relaxed = self._relaxation(everything)
+        if relaxed is None:
+            return False
+        if trusted is not None:
+            rivals = [c for c in rivals if self._may_improve(c, relaxed, trusted)]
+            everything = {**{c.template.id: c.hopeful() for c in rivals}, **known}
+        if trusted is None:
+            every = self._choice(everything)
+            wanted = self._open(every.units) if every is not None else []
+        else:
+            # A fleet with a template that was let go is no better than the one at hand by the gap.
+            aim, share = self.problem.objective, self.gap
+            to_beat = trusted.objective * (1 - share if aim == "min_cost" else 1 + share)
+            left_s = min(self.clock.left_s, SOLVING_S)
+            data = instance_of(self.problem, everything)
+            found = improvement_on(data, aim, to_beat, left_s, near=share / 2)
+            wanted = self._open(found.used)
+            if not wanted:
+                bound = to_beat if found.proven else relaxed.value
+                count = sum(c.open for c in self.columns.values())
+                self.proof = Proof(bound, len(known), count)
+        if not wanted:
+            return False
+        fresh = [j for j in wanted if not self.columns[j].searched]
+        return self._search(self._alike(fresh)) if fresh else self._measure(wanted)
+
+    def _alike(self, names: Sequence[str]) -> list[str]:
+        """Add to templates those not searched on the same hardware for the same workloads.
+
+        They differ by policy and have nearly the same most, so the program would want them next.
+        """
+
+        def kind(column: Column) -> tuple[str, str]:
+            return column.template.build.hardware, column.template.label
+
+        kinds = {kind(self.columns[j]) for j in names}
+        more = (c for c in self.columns.values() if c.open and not c.searched and kind(c) in kinds)
+        return [*names, *sorted(c.template.id for c in more if c.template.id not in names)]
+
+    def _may_improve(self, column: Column, relaxed: Relaxation, trusted: Choice) -> bool:
+        """Tell whether a fleet with a unit of a template may beat one at hand by the gap.
+
+        Each unit moves the relaxation's value by its reduced cost at least.
+        """
+        objective = self.problem.objective
+        loss = loss_of(self.problem, relaxed.prices, column)
+        if objective == "max_goodput_per_usd":
+            worth = sum(d.rate_rps * d.value for d in self.problem.demands)
+            loss *= trusted.objective / worth  # no better fleet costs more than all worth / ratio
+        at_best = relaxed.value + (loss if objective == "min_cost" else -loss)
+        return shortfall(objective, trusted.objective, at_best) > self.gap
+
+    def _open(self, names: Iterable[str]) -> list[str]:
+        return sorted(j for j in names if j in self.columns and self.columns[j].open)
+
+    def _relaxation(self, frontiers: Mapping[str, Frontier]) -> Relaxation | None:
+        """Solve the relaxation over templates; None if it has no solution."""
+        if not frontiers:
+            return None
+        data = instance_of(self.problem, frontiers)
+        try:
+            return relaxation_of(data, self.problem.objective, self.clock.left_s)
+        except InfeasibleError:
+            return None
+
+    def _choice(self, frontiers: Mapping[str, Frontier]) -> Choice | None:
+        """Solve the program over templates; None if it has no solution, or none was found."""
+        if not frontiers or self._relaxation(frontiers) is None:
+            return None
+        self.tell("pricing templates that were not measured")
+        try:
+            return choose(
+                instance_of(self.problem, frontiers),
+                self.problem.objective,
+                time_limit_s=min(self.clock.left_s, SOLVING_S),
+                gap=self.gap / 2,
+                seed=self.problem.seed,
+            )
+        except (InfeasibleError, LimitReachedError):
+            return None
+
+    # -- simulating -------------------------------------------------------------------------
+
+    def _each(self, jobs: Sequence[tuple[str, float]], work: Callable[[str, float], R]) -> list[R]:
+        """Work on templates side by side; the order of results is that of the jobs.
+
+        An error or an interrupt ends all of them at their next run.
+        """
+        with ThreadPoolExecutor(self.threads) as threads:
+            try:
+                return list(threads.map(lambda job: work(*job), jobs))
+            except BaseException:
+                self._ended.set()
+                raise
+
+    def _check(self) -> None:
+        self.clock.check()
+        if self._ended.is_set():
+            raise LimitReachedError("another run was ended")
+
+    def _margin(self, j: str, load_rps: float) -> float:
+        """Return by how much a pool keeps its promises at a load of one unit, by one short run."""
+        self._check()
+        column = self.columns[j]
+        size = max(1, round(sum(column.template.mix_rps) / load_rps))
+        setup = setup_of(column.template.build, size, self.problem.policies.router)
+        run = self.effort.search
+        requests = max(self.effort.screen_requests, run.per_replica * setup.simulated)
+        draw = self.study.draws.get(column.template.mix_rps, requests, 0, SCREENING)
+        return margin_at(self.study, setup, draw, load_rps * size)
+
+    def _search(self, names: Sequence[str]) -> bool:
+        """Find the capacity of templates by a short search each; tell if there were any."""
+
+        def found(j: str, guess_rps: float) -> float:
+            column = self.columns[j]
+            size = max(1, round(sum(column.template.mix_rps) / guess_rps))
+            setup = setup_of(column.template.build, size, self.problem.policies.router)
+            run = self.effort.search.per_replica
+            each = max(self.effort.screen_requests // setup.simulated, run)
+            mix, guess = column.template.mix_rps, guess_rps * size
+            return coarse_capacity(self.study, setup, mix, guess, each, self._check) / size
+
+        if names:
+            self.tell(f"searching {len(names)} templates, {names[0]} first")
+        jobs = [(j, 0.8 * self.columns[j].most_rps) for j in names]
+        for j, rate in zip(names, self._each(jobs, found), strict=True):
+            column = self.columns[j]
+            self.columns[j] = (
+                column.at_most(rate * HOPE, "a short search", searched=True)
+                if rate > 0
+                else replace(column, dead=True)
+            )
+        return bool(names)
+
+    def _measure(self, names: Sequence[str]) -> bool:
+        """Measure templates; tell if there were any."""
+
+        def measured(j: str, guess_rps: float) -> Frontier | None:
+            self.tell(f"measuring {j}")
+            column = self.columns[j]
+            size = max(1, round(sum(column.template.mix_rps) / guess_rps))
+            router = self.problem.policies.router
+            return measure_frontier(
+                self.study, column.template, router, size, guess_rps, self.effort, self._check
+            )
+
+        guesses = [
+            (j, self.columns[j].most_rps / HOPE * (1.0 if self.columns[j].searched else 0.85))
+            for j in names
+        ]
+        for j, frontier in zip(names, self._each(guesses, measured), strict=True):
+            self.columns[j] = replace(self.columns[j], frontier=frontier, dead=frontier is None)
+        return bool(names)
+
+
+def _capacity(column: Column) -> float:
+    return column.frontier.capacity_rps.value if column.frontier is not None else column.most_rps
+
+
+def _cheapest(columns: Iterable[Column]) -> list[Column]:
+    return sorted(columns, key=lambda c: (c.usd_per_request, c.template.id))

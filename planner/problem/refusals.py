@@ -1,0 +1,112 @@
+"""What a scenario whose ids are all known may still not ask for; each mistake with its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
+from planner.errors import InputError
+from planner.problem.arrivals import at_rate
+from planner.problem.curves import why_unused
+from planner.problem.prefixes import TracePrefixes
+from planner.units import LEAST_RPS, MOST_RPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.catalogue import StepLawRow
+    from planner.errors import Where
+    from planner.problem.resolve import Deferred, Demand, Mistakes, Outcome, Supply
+    from planner.scenario.load import LoadedScenario
+
+
+def refuse_unused_curves(
+    loaded: LoadedScenario,
+    laws: tuple[tuple[StepLawRow, ...], ...],
+    demands: tuple[Demand, ...],
+    supplies: tuple[Supply, ...],
+    mistakes: Mistakes,
+) -> None:
+    """Refuse a file of curves of which none can be used."""
+    wanted = tuple((demand.model, demand.precisions) for demand in demands)
+    devices = tuple(supply.accelerator.id for supply in supplies)
+    for i, rows in enumerate(laws):
+        why = [why_unused(row, wanted, devices, loaded.scenario.policies) for row in rows]
+        if all(why):
+            lines = "; ".join(f"{row.id}: {w}" for row, w in zip(rows, why, strict=True))
+            what = f"curves.{i}: this scenario can use none of its curves: {lines}"
+            mistakes.append((loaded.at("curves", i), what))
+
+
+def refuse_work_without_lenders(
+    loaded: LoadedScenario,
+    demands: tuple[Demand, ...],
+    deferred: tuple[Deferred, ...],
+    mistakes: Mistakes,
+) -> None:
+    """Refuse work that waits for units of a model that nobody else asks for."""
+    ids = [workload.id for workload in loaded.scenario.workloads]
+    for one in deferred:
+        mine = one.demand
+        if any(d.model == mine.model and {*d.precisions} & {*mine.precisions} for d in demands):
+            continue
+        i = ids.index(mine.id)
+        what = (
+            f"workloads.{i}.completion_window: no other workload runs {mine.llm.id} at one of its"
+            " precisions, so there are no units to be free; leave it out"
+        )
+        mistakes.append((loaded.at("workloads", i, "completion_window"), what))
+
+
+def refuse_unlike_blocks(
+    loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes
+) -> None:
+    """Refuse traces of one model whose named blocks differ in size: a pool has blocks of one."""
+    first: dict[str, tuple[str, int]] = {}
+    for i, demand in enumerate(demands):
+        if not isinstance(demand.prefix, TracePrefixes):
+            continue
+        size = demand.prefix.block_tokens
+        other, theirs = first.setdefault(demand.model, (demand.id, size))
+        if size != theirs:
+            what = (
+                f"workloads.{i}.prefix.trace: names blocks of {size} tokens, and that of {other}"
+                f" blocks of {theirs}; a replica has blocks of one size: plan them apart"
+            )
+            mistakes.append((loaded.at("workloads", i, "prefix", "trace"), what))
+
+
+def refuse_degrees(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes) -> None:
+    """Refuse a degree that the user wrote and that no model's heads allow."""
+    if loaded.origins().get("policies.tp_degrees") == "default":
+        return
+    for j, degree in enumerate(loaded.scenario.policies.tp_degrees):
+        if any(degree in tp_degrees_of(d.llm) for d in demands):
+            continue
+        try:
+            check_tp_degree(demands[0].llm, degree)
+        except InputError as error:
+            where = loaded.at("policies", "tp_degrees", j)
+            mistakes.append((where, f"policies.tp_degrees.{j}: {error}"))
+
+
+def multiples_beyond_all_fleets(
+    loaded: LoadedScenario, outcomes: tuple[Outcome, ...], demands: tuple[Demand, ...]
+) -> Iterator[tuple[Where | str, str]]:
+    """Refuse multiples that bring a rate out of the bounds in which one may be written."""
+    for i, outcome in enumerate(outcomes):
+        at = ("uncertainty", "scenarios", i)
+        for multiple, demand in zip(outcome.multiples, demands, strict=True):
+            many = replace(demand, arrivals=at_rate(demand.arrivals, demand.rate_rps * multiple))
+            for what in beyond_all_fleets(many, "state another multiple"):
+                yield loaded.at(*at), f"uncertainty.scenarios.{i}: {what}"
+
+
+def beyond_all_fleets(demand: Demand, mend: str) -> Iterator[str]:
+    """Refuse a rate that came out of the bounds in which one may be written."""
+    if not LEAST_RPS <= demand.rate_rps <= MOST_RPS:
+        yield (
+            f"{demand.id} is planned for {demand.rate_rps:.3g} req/s; a rate lies from"
+            f" {LEAST_RPS:g} to {MOST_RPS:,.0f} req/s, so {mend}"
+        )

@@ -1,0 +1,185 @@
+"""Prefill and decode apart: where it pays and where it does not, by honest physics."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.data import shipped
+from planner.kernels import COMPILED
+from planner.planning import plan_scenario, simulate_plan
+from planner.planning.apart import LINES, QUESTION
+from planner.scenario.load import load_scenario
+from planner.simulation.effort import Effort, RunSize
+
+if TYPE_CHECKING:
+    from planner.fleet import Decision, FleetPlan
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="groups are simulated step by step: hours")
+
+SHORT = Effort(6_000, RunSize(16_000, 4, 2_500), RunSize(24_000, 5, 4_000), 96_000, 24_000, 8)
+
+TCP = (
+    "policies.disaggregation.link.bandwidth=10 Gb/s",
+    "policies.disaggregation.link.transport=tcp",
+    "policies.disaggregation.link.latency=2 ms",
+)
+LOOSE = (
+    "workloads.assistant.slo.tpot=200 ms",
+    "workloads.assistant.slo.max_itl=60 s",
+    "workloads.assistant.slo.ttft=10 s",
+)
+
+
+@cache
+def plan_of(name: str, *settings: str) -> FleetPlan:
+    loaded = load_scenario(shipped("scenarios") / f"{name}.yaml", settings)
+    return plan_scenario(loaded, effort=SHORT)
+
+
+def decided(plan: FleetPlan) -> Decision:
+    return next(d for d in plan.decisions if d.question == QUESTION)
+
+
+def difference(plan: FleetPlan) -> float:
+    """What apart costs more than together, as a share."""
+    numbers = decided(plan).numbers
+    return numbers["usd_per_hour_apart"] / numbers["usd_per_hour_together"] - 1
+
+
+def at_capacity(plan: FleetPlan) -> float:
+    """What apart costs more than together if units could be cut, USD/h."""
+    numbers = decided(plan).numbers
+    cut = [line for line in LINES if not line.startswith("whole_units")]
+    return sum(numbers[f"usd_per_hour_{line}"] for line in cut)
+
+
+def test_tight_gaps_and_long_outputs_over_a_fast_link_are_served_apart():
+    plan = plan_of("apart")
+    assert plan.evidence.verified
+    assert decided(plan).answer == "apart"
+    assert difference(plan) <= -0.2
+    assert {(p.role, p.group) for p in plan.pools} == {
+        ("prefill", plan.pools[0].group),
+        ("decode", plan.pools[0].group),
+    }
+
+
+def test_the_dollar_lines_sum_to_the_difference():
+    numbers = decided(plan_of("apart")).numbers
+    total = sum(numbers[f"usd_per_hour_{line}"] for line in LINES)
+    wanted = numbers["usd_per_hour_apart"] - numbers["usd_per_hour_together"]
+    assert total == pytest.approx(wanted, abs=1e-9)
+    assert numbers["usd_per_hour_interference_removed"] < 0
+    assert numbers["usd_per_hour_whole_units_together"] <= 0
+    assert numbers["usd_per_hour_whole_units_apart"] >= 0
+
+
+def test_the_link_carries_what_requests_bring():
+    """Bytes of the prompts over the bandwidth, by hand: 80 layers, 8 KV heads of 128, 16 bits."""
+    plan = plan_of("apart")
+    decode = next(p for p in plan.pools if p.role == "decode")
+    assert decode.link is not None
+    tokens = 2000 * decode.offered_rps
+    assert decode.kv_dtype in ("fp8", "bf16")
+    size = {"fp8": 1, "bf16": 2}[decode.kv_dtype]
+    wanted = tokens * 2 * 80 * 8 * 128 * size / 200e9 / (decode.groups or 1)
+    assert decode.link.busy_share == pytest.approx(wanted, rel=0.05)
+    transfer = plan.workloads[0].kv_transfer_s
+    assert transfer is not None
+    assert transfer.p50 >= 1e-3  # the latency of the link
+    assert transfer.p99 < 0.1
+
+
+def test_links_are_as_busy_as_the_plan_s_budget_of_them_says():
+    for name in ("apart", "two-accelerators"):
+        plan = plan_of(name)
+        pools = [p for p in plan.pools if p.role == "decode"]
+        assert pools
+        for pool in pools:
+            use = next(u for u in plan.limits if u.name == f"links of {pool.group} (bytes/s)")
+            assert pool.link is not None
+            assert use.limit is not None
+            assert pool.link.busy_share == pytest.approx(use.used / use.limit, rel=0.05)
+
+
+def test_with_the_ratio_fixed_longer_prompts_and_outputs_do_no_good():
+    sweep = {
+        (p.prompt_multiple, p.output_multiple): p.attainment["assistant"].value
+        for p in plan_of("apart").evidence.length_sweep
+    }
+    assert set(sweep) == {(0.75, 1.0), (1.25, 1.0), (1.0, 0.75), (1.0, 1.25)}
+    assert sweep[1.25, 1.0] <= sweep[0.75, 1.0]
+    assert sweep[1.0, 1.25] <= sweep[1.0, 0.75] + 0.005
+
+
+def test_a_plan_with_groups_is_simulated_again_from_its_document():
+    plan = plan_of("apart")
+    again = simulate_plan(plan, effort=SHORT)
+    assert again[0].verdict == "kept"
+    assert again[0].attainment.value == pytest.approx(plan.workloads[0].attainment.value, abs=0.01)
+    assert again[0].routing == plan.workloads[0].routing
+
+
+def test_over_ten_gigabit_tcp_groups_lose_what_they_win_over_a_fast_link():
+    slow = plan_of("apart", *TCP)
+    assert decided(slow).answer == "together"
+    assert at_capacity(plan_of("apart")) < 0 < at_capacity(slow)
+    numbers = decided(slow).numbers
+    assert numbers["rps_per_group"] <= 1.25e9 / numbers["kv_bytes_per_request"]
+    assert numbers["usd_per_hour_exposed_transfer"] > 0.2 * numbers["usd_per_hour_apart"]
+
+
+def test_a_transfer_that_no_group_can_hide_is_told_with_its_numbers():
+    plan = plan_of("apart", *TCP, "workloads.assistant.slo.ttft=450 ms")
+    told = decided(plan)
+    assert told.answer == "together"
+    assert told.because.startswith("groups are not feasible over tcp at 1.25 GB/s")
+    # 80 layers x 2 x 8 heads x 128 x 1 byte (fp8 cache) or 2 (bf16) a token, and 2 ms.
+    assert told.numbers["transfer_s"] == pytest.approx(0.002 + 1594 * 163_840 / 1.25e9, rel=0.01)
+
+
+def test_with_loose_deadlines_groups_win_nothing():
+    plan = plan_of("apart", *LOOSE, "workloads.assistant.arrivals.poisson=30 req/s")
+    assert decided(plan).answer == "together"
+    assert difference(plan) >= 0
+    search = 0.03  # of the coarse searches behind the lines, relative
+    assert at_capacity(plan) > -search * decided(plan).numbers["usd_per_hour_together"]
+
+
+def test_a_looser_pace_and_a_tighter_first_token_turn_the_order():
+    assert difference(plan_of("apart")) < 0
+    turned = plan_of(
+        "apart",
+        "workloads.assistant.slo.tpot=100 ms",
+        "workloads.assistant.slo.max_itl=60 s",
+        "workloads.assistant.slo.ttft=800 ms",
+    )
+    assert decided(turned).answer == "together"
+    assert difference(turned) > 0.2
+
+
+def test_groups_stand_beside_replicas_that_do_both():
+    plan = plan_of("side-by-side")
+    assert plan.evidence.verified
+    assert decided(plan).answer == "both ways"
+    assert {p.role for p in plan.pools} == {"colocated", "prefill", "decode"}
+    numbers = decided(plan).numbers
+    assert plan.totals is not None
+    for way in ("apart", "together"):
+        assert plan.totals.cost_usd_per_hour < numbers[f"usd_per_hour_{way}"]
+
+
+def test_two_kinds_of_accelerators_beat_either_alone():
+    plan = plan_of("two-accelerators")
+    assert plan.evidence.verified
+    assert {(p.role, p.accelerator) for p in plan.pools} == {
+        ("prefill", "h100-sxm"),
+        ("decode", "h200-sxm"),
+    }
+    which = next(d for d in plan.decisions if d.question == "which accelerator")
+    for name in ("h100-sxm", "h200-sxm"):
+        alone = which.numbers[f"usd_per_hour_on_{name}_alone"]
+        assert which.numbers["usd_per_hour"] < 0.97 * alone
