@@ -78,7 +78,10 @@ MISTAKES = {
         "15:19: limits.power.0.limit: must be above 0 W",
     ),
     "groups over a link": (
-        ("objective: min_cost", "policies: {disaggregation: {link: {bandwidth: 50 GB/s}}}"),
+        (
+            "objective: min_cost",
+            "policies: {disaggregation: {link: {bandwidth: 50 GB/s, latency: 1 ms}}}",
+        ),
         "17:12: policies.disaggregation: groups over a link are planned with accelerators only;"
         " leave it out",
     ),
