@@ -54,6 +54,12 @@ HOPE: Final = 1.04
 SOLVING_S: Final = 5.0
 """Time of one solve over all templates."""
 
+OTHER_SIZE: Final = 1.5
+"""Ratio of the pool that a capacity asks for to that in which it was found from which it is sought
+again: a pool shares bursts and long requests, so that units carry more in a larger one."""
+MOST_SIZES: Final = 3
+"""Pools in which the capacity of one template is sought."""
+
 COMPARED: Final = 2
 """Degrees of a kind of template of which the better one is measured for comparison."""
 TIME_SHARE: Final = 0.4
@@ -443,13 +449,20 @@ class Pricing:
         """Find the capacity of templates by a short search each; tell if there were any."""
 
         def found(j: str, guess_rps: float) -> float:
-            column = self.columns[j]
-            size = max(1, round(sum(column.template.mix_rps) / guess_rps))
-            setup = setup_of(column.template.build, size, self.problem.policies.router)
-            run = self.effort.search.per_replica
-            each = max(self.effort.screen_requests // setup.simulated, run)
-            mix, guess = column.template.mix_rps, guess_rps * size
-            return coarse_capacity(self.study, setup, mix, guess, each, self._check) / size
+            template = self.columns[j].template
+            rate, size = guess_rps, 0
+            for _ in range(MOST_SIZES):
+                if rate <= 0 or not _asks_for_other(template, rate, size):
+                    break
+                size = _pool_size(template, rate)
+                setup = setup_of(template.build, size, self.problem.policies.router)
+                each = max(
+                    self.effort.screen_requests // setup.simulated, self.effort.search.per_replica
+                )
+                at = rate * size
+                mix = template.mix_rps
+                rate = coarse_capacity(self.study, setup, mix, at, each, self._check) / size
+            return rate
 
         if names:
             self.tell(f"searching {len(names)} templates, {names[0]} first")
@@ -468,12 +481,19 @@ class Pricing:
 
         def measured(j: str, guess_rps: float) -> Frontier | None:
             self.tell(f"measuring {j}")
-            column = self.columns[j]
-            size = max(1, round(sum(column.template.mix_rps) / guess_rps))
-            router = self.problem.policies.router
-            return measure_frontier(
-                self.study, column.template, router, size, guess_rps, self.effort, self._check
-            )
+            template, router = self.columns[j].template, self.problem.policies.router
+            rate, size, frontier = guess_rps, 0, None
+            for _ in range(MOST_SIZES):
+                if not _asks_for_other(template, rate, size):
+                    break
+                size = _pool_size(template, rate)
+                frontier = measure_frontier(
+                    self.study, template, router, size, rate, self.effort, self._check
+                )
+                if frontier is None:
+                    break
+                rate = frontier.capacity_rps.value
+            return frontier
 
         guesses = [
             (j, self.columns[j].most_rps / HOPE * (1.0 if self.columns[j].searched else 0.85))
@@ -482,6 +502,17 @@ class Pricing:
         for j, frontier in zip(names, self._each(guesses, measured), strict=True):
             self.columns[j] = replace(self.columns[j], frontier=frontier, dead=frontier is None)
         return bool(names)
+
+
+def _pool_size(template: Template, rate_rps: float) -> int:
+    """Return the units that would serve all of a template's demand at a load of one."""
+    return max(1, round(sum(template.mix_rps) / rate_rps))
+
+
+def _asks_for_other(template: Template, rate_rps: float, size: int) -> bool:
+    """Tell whether a load of one unit asks for a pool of quite another size; 0: none yet."""
+    wanted = _pool_size(template, rate_rps)
+    return not (size / OTHER_SIZE < wanted < size * OTHER_SIZE)
 
 
 def _capacity(column: Column) -> float:
