@@ -83,10 +83,11 @@ def choose(
             found = _find(model, objective, settings, deadline, solver)
         except InfeasibleError as error:
             raise no_fleet(instance, max(time_limit_s, 1.0)) from error
-        if goals is not None and found.objective > 0:
-            found = prefer(model, found, goals, settings, deadline)
         choice = choice_of(model, found, gap)
         worst = not_survived(instance, choice.units_in)[:AT_ONCE]
+        if not worst and goals is not None and found.objective > 0:
+            choice = choice_of(model, prefer(model, found, goals, settings, deadline), gap)
+            worst = not_survived(instance, choice.units_in)[:AT_ONCE]
         if not worst:
             return told_apart(choice, asked, sets)
         known = choice.losses
