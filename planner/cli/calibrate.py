@@ -29,7 +29,7 @@ def calibrate(
     from planner.catalogue import Catalogue
 
     if output is not None:
-        require_writable(output)
+        require_writable(output, rows)
     found = run(rows, Catalogue())
     document = found.document()
     if output is not None:

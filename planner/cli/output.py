@@ -113,13 +113,20 @@ def write_whole(path: Path, text: str) -> None:
             _replace(target, text)
 
 
-def require_writable(path: Path) -> None:
+def require_writable(path: Path, *others: Path | None) -> None:
     """Refuse a file that could not be written, before long work is done for it.
 
+    Args:
+        path: What is to be written.
+        others: Files that the command reads, or writes as well; None is none.
+
     Raises:
-        InputError: The path is a folder, or its folder is missing or read-only.
+        InputError: The path is a folder or one of the others, or its folder is missing or
+            read-only.
     """
     with _told(path):
+        if any(other is not None and other.resolve() == path.resolve() for other in others):
+            raise InputError(f"{path}: is used for something else here; name another file")
         target = path.resolve() if path.is_symlink() else path
         if target.is_dir():
             raise InputError(f"{path}: is a folder; name a file")

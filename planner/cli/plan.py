@@ -80,7 +80,7 @@ def plan(
     ]
     loaded = _load(file, capacity_table, changes)
     if output is not None:
-        require_writable(output)
+        require_writable(output, file, from_plan, capacity_table)
     from planner.planning import plan_question  # heavy: after all that can be refused at once
 
     with progress() as report:
@@ -100,7 +100,7 @@ def _begin_with(file: Path | None, plan: Path | None) -> list[str]:
     if file is None:
         raise InputError("--from: only a scenario can begin with a plan; give FILE")
     seen = os.path.relpath(plan, file.parent)
-    return [f"current_plan={json.dumps(seen)}"]
+    return [f"current_plan={json.dumps(seen, ensure_ascii=False)}"]
 
 
 def _load(

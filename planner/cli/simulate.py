@@ -53,7 +53,7 @@ def simulate(
 ) -> int:
     """Simulate a plan; exit code 5 if a promise is broken."""
     wish = TraceWish(trace_out, otlp_out, only_missed, max_requests)
-    wish.check()
+    wish.check(file, engine_case)
     if (file is None) == (engine_case is None):
         what = "both are given" if file is not None else "neither is given"
         raise InputError(f"give either a PLAN or --engine-case FILE; {what}")

@@ -30,8 +30,11 @@ class TraceWish:
         """Whether there is anything to write."""
         return self.trace is not None or self.otlp is not None
 
-    def check(self) -> None:
+    def check(self, *read: Path | None) -> None:
         """Refuse what could not be written, before long work is done for it.
+
+        Args:
+            read: Files that the command reads.
 
         Raises:
             InputError: A file cannot be written, or an option has no file that it is for.
@@ -45,7 +48,7 @@ class TraceWish:
                 continue
             if path.suffix != ".json":
                 raise InputError(f"{path}: spans are written as JSON; let the name end in .json")
-            require_writable(path)
+            require_writable(path, *read, self.otlp if path is self.trace else None)
 
     def write(self, runs: Iterable[TracedRun]) -> None:
         """Write the files that are wanted."""

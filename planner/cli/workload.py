@@ -98,7 +98,7 @@ def workload(
         if users is not None or output.suffix not in endings:
             what = "a number of users has no file" if users else f"name it {' or '.join(endings)}"
             raise InputError(f"-o {output}: {what}")
-        require_writable(output)
+        require_writable(output, file, since)
     only = {"--since": since, "--over": over, "--model": model}
     if users is not None:
         _refuse(only, "a scrape of metrics, not to --users")

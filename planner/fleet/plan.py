@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from planner.errors import InputError
 from planner.fleet.alternatives import Alternatives, Change
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import Evidence
 from planner.fleet.figures import Status
-from planner.fleet.placement import PlacedReplica
+from planner.fleet.placement import PlacedReplica, require_places
 from planner.fleet.pools import Pool
 from planner.fleet.reasons import (
     Decision,
@@ -132,6 +132,11 @@ class FleetPlan(Spec):
     capacity_table: TableFleet | None = None
     """The fleet where capacities were measured per request size; then there are no pools."""
 
+    @model_validator(mode="after")
+    def _stands_on_its_nodes(self) -> FleetPlan:
+        require_places(self.placement, self.topology, {pool.id for pool in self.pools})
+        return self
+
 
 def _refuse_constant(word: str) -> float:
     raise ValueError(f"{word} is no number")
@@ -154,6 +159,7 @@ def read_plan(path: Path) -> FleetPlan:
         return FleetPlan.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "document"
+        at = (*first["loc"], *first.get("ctx", {}).get("at", ()))
+        where = ".".join(map(str, at)) or "document"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise InputError(f"{path}: {where}: {first['msg']}{more}; is this a plan?") from error

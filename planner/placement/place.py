@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ortools.sat.python import cp_model
 
+from planner.placement.enough import enough
 from planner.placement.islands import all_islands
 from planner.placement.names import name_them
 from planner.placement.program import build, items_of, spread
@@ -54,15 +55,20 @@ def place(
     shorts = shorts_of(topology, items, islands)
     if shorts:
         return NotPlaced(shorts, True, shorts[0].reason)
+    topology = enough(topology, items, (i.domain.id for i in islands if i.existing))
+    left = {d.id for d in topology.domains}
+    islands = tuple(i for i in islands if i.domain.id in left)
     p = build(topology, items, islands)
     spread(p, topology)
     found = _goals(p, seed, effort)
     if found is None:
         return _most(topology, items, islands, seed, effort)
     value, proven = found
-    kept = sum(value(e) for e in p.kept)
+    stayed = sum(value(e) for e in p.kept)
     placed = name_them(p, topology, wanted, islands, value)
-    return Placement(placed, _could_stay(wanted, islands) - kept, _opened(placed, islands), proven)
+    return Placement(
+        placed, _could_stay(wanted, islands) - stayed, _opened(placed, islands), proven
+    )
 
 
 def _goals(p: Program, seed: int, effort: float) -> tuple[Value, bool] | None:

@@ -24,6 +24,9 @@ def shorts_of(
     Domain by domain for what must be there, and over all domains.
     """
     found: list[Short] = []
+    free_in: dict[str, list[int]] = {}
+    for island in islands:
+        free_in.setdefault(island.domain.id, []).append(len(island.slots))
     for accelerator in dict.fromkeys(i.accelerator for i in items):
         mine = [i for i in items if i.accelerator == accelerator and i.count]
         domains = tuple(d.id for d in topology.domains if d.shape.accelerator == accelerator)
@@ -31,7 +34,7 @@ def shorts_of(
         if len(domains) > 1:
             scopes += [((d,), [i for i in mine if i.domain == d]) for d in domains]
         for scope, here in scopes:
-            free = [len(i.slots) for i in islands if i.domain.id in scope]
+            free = [devices for d in scope for devices in free_in.get(d, ())]
             found += _rows(accelerator, scope, here, free, may_cross=topology.tp_may_cross)
     return tuple(found)
 

@@ -192,6 +192,8 @@ def _search(
     except NoFleetError as error:
         return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
     except (LimitReachedError, KeyboardInterrupt):
+        if enough:  # what was cut short says nothing of whether there is a fleet
+            raise
         refinement.beliefs.frontiers = pricing.measured() | refinement.beliefs.frontiers
         refined = refinement.hasty()
         if refined is None:
@@ -224,6 +226,8 @@ def _search_screened(
     except NoFleetError as error:
         return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
     except (LimitReachedError, KeyboardInterrupt):
+        if enough:
+            raise
         refined = refinement.hasty()
         if refined is None:
             raise

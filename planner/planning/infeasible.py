@@ -131,15 +131,18 @@ def _too_slow(study: Study, demand: Demand, w: int, slow: Sequence[Barrier]) -> 
     reached = [(b.build, b.reached) for b in slow if b.reached is not None]
     build, best = min(reached, key=lambda pair: pair[1].ttft_at_promise_s)
     if best.ttft_at_promise_s > demand.slo.ttft:
-        needs = _ms(best.ttft_at_promise_s)
+        way_s = demand.network_s
+        alone, needs = _ms(best.ttft_at_promise_s), _ms(best.ttft_at_promise_s + way_s)
+        way = f", and the way to its users {_ms(way_s)}" if way_s else ""
         where = f"{build.accelerator} tp{build.tp_degree}"
         reasons.append(
             Infeasibility(
                 limit=f"{demand.id}: ttft",
-                has=_ms(demand.slo.ttft),
+                has=_ms(demand.slo.ttft + way_s),
                 needs=needs,
                 fastest_reachable=(
-                    f"the fastest isolated prefill of {tokens:,.0f} tokens takes {needs} on {where}"
+                    f"the fastest isolated prefill of {tokens:,.0f} tokens takes {alone} on {where}"
+                    f"{way}"
                 ),
                 remedy=(
                     f"a ttft of at least {needs}, shorter prompts or a cached prefix, a higher"

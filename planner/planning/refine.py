@@ -251,7 +251,7 @@ class Refinement:
                 unsettled = ""
                 break
         except (LimitReachedError, KeyboardInterrupt):
-            if choice is None or last is None:
+            if enough or choice is None or last is None:
                 raise
             unsettled = LIMIT_ENDED
         except InfeasibleError:

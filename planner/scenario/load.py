@@ -146,7 +146,7 @@ def solver_settings(
 ) -> list[str]:
     """Write what is given as ``path=value`` settings of the scenario's solver section."""
     limit = None if time_limit_s is None else f"{time_limit_s!r} s"
-    name = None if solver is None else json.dumps(solver)
+    name = None if solver is None else json.dumps(solver, ensure_ascii=False)
     given = {"time_limit": limit, "gap": gap, "seed": seed, "name": name}
     return [f"solver.{key}={value}" for key, value in given.items() if value is not None]
 

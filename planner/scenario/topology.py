@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from planner.errors import nearest
 from planner.ids import Slug
 from planner.spec import Spec, mistake
+from planner.topology.document import MOST_NODES
 from planner.units import BytesPerSecond, Seconds
-
-MOST_NODES: Final = 200_000
-"""Of a topology: what ids and drawings are made for."""
 
 
 class NodeLink(Spec):

@@ -11,6 +11,9 @@ from planner.spec import Spec, mistake
 Level = Literal["scaleup", "node", "rack", "zone", "region", "world"]
 """Nearest common place of two devices, nearest first."""
 
+MOST_NODES: Final = 200_000
+"""Of a topology: what ids and drawings are made for."""
+
 LEVELS: Final[tuple[Level, ...]] = ("scaleup", "node", "rack", "zone", "region", "world")
 
 
@@ -39,9 +42,9 @@ class NodeShape(Spec):
 
     accelerator: str
     """Id in the catalogue."""
-    devices: Annotated[int, Field(ge=1)]
+    devices: Annotated[int, Field(ge=1, le=1024)]
     """Of one node."""
-    scaleup_devices: Annotated[int, Field(ge=1)]
+    scaleup_devices: Annotated[int, Field(ge=1, le=4096)]
     """Devices of a scale-up domain: those that ``scaleup`` joins. Over PCIe: the node's."""
     scaleup: Link
     """What joins them; PCIe where there is nothing faster."""
@@ -66,10 +69,10 @@ class NodeShape(Spec):
 class NodeGroup(Spec):
     """Nodes of a domain that have equally many devices free, named by consecutive numbers."""
 
-    first: Annotated[int, Field(ge=0)]
+    first: Annotated[int, Field(ge=0, le=MOST_NODES)]
     """Number of the first node in its domain, from 0."""
-    nodes: Annotated[int, Field(ge=1)]
-    free: Annotated[int, Field(ge=0)]
+    nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    free: Annotated[int, Field(ge=0, le=1024)]
     """Devices of each node that can be used: the last ones."""
 
 
@@ -119,6 +122,14 @@ class Topology(Spec):
     """Whether a tensor-parallel replica may lie over several scale-up domains."""
     notes: tuple[str, ...] = ()
     """What was assumed."""
+
+    @model_validator(mode="after")
+    def _names_and_nodes_in_bounds(self) -> Topology:
+        if len({d.id for d in self.domains}) < len(self.domains):
+            raise mistake("two domains have the same id", "domains")
+        if sum(d.nodes for d in self.domains) > MOST_NODES:
+            raise mistake(f"at most {MOST_NODES:,} nodes are planned for; got more", "domains")
+        return self
 
     def domain(self, domain_id: str) -> Domain:
         """Return a domain by its id.

@@ -85,3 +85,15 @@ def test_what_is_no_plan_and_what_has_no_plan_to_count_from_are_mistakes(questio
     broken.write_text(json.dumps({"seed": 1}))
     assert main(["plan", str(question), "--from", str(broken)]) == 2
     assert "is this a plan?" in capsys.readouterr().err
+
+
+def test_a_plan_of_any_name_is_begun_with(question, capsys):
+    """Letters beyond the first 65,536 too; the file is read, and then is no plan."""
+    odd = question.parent / "läuft 💥.json"
+    odd.write_text("{}", encoding="utf-8")
+    assert main(["plan", str(question), "--from", str(odd)]) == 2
+    told = capsys.readouterr().err
+    assert "is this a plan?" in told
+    assert "half a character" not in told
+    assert main(["plan", str(question), "--solver", "💥"]) == 2
+    assert "solver '💥' is not known" in capsys.readouterr().err

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from planner.catalogue import Catalogue
+from planner.data import shipped
+from planner.errors import LimitReachedError
 from planner.kernels import COMPILED
 from planner.planning import plan_scenario
+from planner.planning.answer import first_fleet
+from planner.planning.clock import Clock
 from planner.planning.relaxing import with_relaxations
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
@@ -174,3 +179,17 @@ def test_what_would_mend_it_does_and_no_less_does(tmp_path, name):
             less = list(one.settings)
             less[position] = one_per_cent_less(setting, short[0])
             assert not has_fleet(plan_scenario(loaded.changed(less), effort=SHORT)), less
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), LimitReachedError("over")])
+def test_what_was_cut_short_is_no_fleet_that_mends(stop, monkeypatch):
+    """An interrupt ends the whole search for changes, not the one that is being tried."""
+
+    def stopped(*_args, **_words):
+        raise stop
+
+    monkeypatch.setattr("planner.planning.answer.refine_priced", stopped)
+    loaded = load_scenario(shipped("scenarios") / "quickstart.yaml")
+    clock = Clock(loaded.scenario.solver.time_limit)
+    with pytest.raises(type(stop)):
+        first_fleet(loaded, Catalogue(), SHORT, clock)

@@ -76,3 +76,51 @@ def test_what_runs_stays_where_it_is(
     decision = next(d for d in read_plan(moved).decisions if d.question == "what has to move?")
     assert decision.numbers == {"moved": 0.0}
     assert set(rows(read_plan(again))) != set(rows(read_plan(plan_file)))
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "told"),
+    [
+        ("placement", {"pool": "é"}, "placement.0.pool: no pool is called 'é'"),
+        ("placement", {"domain": "x"}, "placement.0.domain: no domain is called 'x'"),
+        ("placement", {"node": "eu.n9999999999"}, "placement.0.node: "),
+        ("placement", {"devices": [8]}, "placement.0.devices: "),
+        ("placement", {"devices": [-1]}, "placement.0.devices: "),
+    ],
+)
+def test_a_placement_on_what_is_not_there_is_no_plan(
+    part: str,
+    changes: dict[str, object],
+    told: str,
+    plan_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = json.loads(plan_file.read_text(encoding="utf-8"))
+    plan[part][0].update(changes)
+    broken = tmp_path / "plan.json"
+    broken.write_text(json.dumps(plan), encoding="utf-8")
+    assert main(["explain", str(broken), "--draw", str(tmp_path / "page.html")]) == 2
+    assert f"{broken}: {told}" in capsys.readouterr().err
+
+
+def test_a_topology_of_a_plan_is_bounded_and_unambiguous(
+    plan_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = plan_file.read_text(encoding="utf-8")
+    broken = tmp_path / "plan.json"
+    page = ["explain", str(broken), "--draw", str(tmp_path / "page.html")]
+    plan = json.loads(text)
+    plan["topology"]["domains"][0]["groups"][0]["nodes"] = 10**9
+    broken.write_text(json.dumps(plan), encoding="utf-8")
+    assert main(page) == 2
+    assert "topology.domains.0.groups.0.nodes" in capsys.readouterr().err
+    plan = json.loads(text)
+    plan["topology"]["domains"].append(plan["topology"]["domains"][0])
+    broken.write_text(json.dumps(plan), encoding="utf-8")
+    assert main(page) == 2
+    assert "topology.domains: two domains have the same id" in capsys.readouterr().err
+    plan["topology"] = None
+    broken.write_text(json.dumps(plan), encoding="utf-8")
+    assert main(page) == 2
+    assert "placement: names devices, but the plan has no topology" in capsys.readouterr().err

@@ -22,6 +22,7 @@ DEMAND = SimpleNamespace(
     precisions=("bf16",),
     slo=Slo(ttft=0.5, tpot=0.03, max_itl=0.05, attainment=0.95),
     llm=SimpleNamespace(id="model-m", max_context=8_192),
+    network_s=0.0,
 )
 PROBLEM = SimpleNamespace(demands=(DEMAND,))
 STUDY = study(fixed(100, 10), ttft_ms=(500,), tpot_ms=(30,), promise=(0.95,))
@@ -125,3 +126,18 @@ def test_deadlines_that_an_empty_replica_misses():
 def test_limits(short, sentence, remedy):
     (reason,) = explain_limits(PROBLEM, NoFleetError("", (), (short,)))
     assert (stands_in_the_way(reason), reason.remedy) == (sentence, remedy)
+
+
+def test_a_ttft_is_told_as_the_users_see_it():
+    """Of 1.5 s the way takes 1 s; a prefill of 0.6 s needs 1.6 s, which is what may be promised."""
+    far = SimpleNamespace(**{**vars(DEMAND), "network_s": 1.0})
+    reached = SimpleNamespace(
+        ttft_at_promise_s=0.6, tpot_at_promise_s=0.01, max_itl_at_promise_s=0.01, attainment=0.0
+    )
+    barrier = Barrier(BUILD, 0, "deadline", reached, removed("slow"))
+    reasons = explain_barriers(SimpleNamespace(demands=(far,)), STUDY, [0], [BUILD], [barrier], ())
+    assert (reasons[0].has, reasons[0].needs) == ("1500 ms", "1600 ms")
+    assert reasons[0].fastest_reachable.endswith(
+        "takes 600 ms on h100 tp2, and the way to its users 1000 ms"
+    )
+    assert reasons[0].remedy.startswith("a ttft of at least 1600 ms")

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from planner.placement import NotPlaced, Placed, Placement, Wanted, broken_promises, place
+from planner.placement.enough import enough
+from planner.placement.program import items_of
 from tests.topologies import domain, shape, topology
 
 
@@ -191,3 +193,35 @@ def test_the_same_question_has_the_same_answer() -> None:
     t = topology(domain("a", "r", 8, 7, 5), domain("b", "r", 8, 8))
     wanted = [Wanted(f"p{s}", "h100-sxm", s, 2) for s in (1, 2, 3, 4)]
     assert place(t, wanted) == place(t, wanted)
+
+
+def test_of_many_racks_alike_as_many_are_looked_at_as_there_are_replicas() -> None:
+    """Racks that hold something, or that something must be in, are like no other."""
+    wanted = [
+        Wanted("a", "h100-sxm", 4, 3),
+        Wanted("b", "h100-sxm", 8, 2),
+        Wanted("c", "h100-sxm", 8, 1, domain="z.r777.h100-sxm"),
+    ]
+    racks = [domain("z", f"r{n}", 8) for n in range(3_000)]
+    t = topology(*racks, domain("y", "r0", 8, 8))
+    runs = Placed("b", 0, "z.r2999.h100-sxm", 0, tuple(range(8)))
+    left = enough(t, items_of(wanted), [runs.domain])
+    assert [d.id for d in left.domains] == [
+        *(d.id for d in racks[:6]), "z.r777.h100-sxm", runs.domain, "y.r0.h100-sxm"
+    ]  # fmt: skip
+    found = placed(t, wanted, [runs])
+    assert (found.proven, found.moved, found.opened) == (True, 0, 6)
+    assert runs in found.placed
+    held = Counter((row.pool, row.domain) for row in found.placed)
+    assert max(held.values()) == 1
+
+
+def test_leaving_racks_out_changes_no_goal() -> None:
+    """With as many racks as replicas nothing is left out; with twice as many goals stay reached."""
+    for n in range(1, 5):
+        wanted = [Wanted("a", "h100-sxm", 3, n), Wanted("b", "h100-sxm", 5, 1)]
+        for racks in (n + 1, 2 * n + 2):
+            t = topology(*(domain("z", f"r{i}", 8) for i in range(racks)))
+            found = placed(t, wanted)
+            assert (found.opened, found.proven) == (max(n, 1), True)
+            assert set(Counter((r.pool, r.domain) for r in found.placed).values()) == {1}

@@ -107,3 +107,22 @@ def test_the_command_diagnoses_a_plan(tmp_path, capsys):
 def test_a_plan_without_pools_is_refused():
     with pytest.raises(InputError, match="no pools"):
         trace_plan(infeasible(), folder=Path())
+
+
+def test_a_file_that_is_read_or_written_already_is_not_overwritten(tmp_path, capsys):
+    path, link = tmp_path / "plan.json", tmp_path / "link.json"
+    text = hand_made().model_dump_json()
+    path.write_text(text)
+    link.symlink_to(path)
+    for trace in (path, link, tmp_path / ".." / tmp_path.name / "plan.json"):
+        for option in ("--trace-out", "--otlp-out"):
+            assert main(["simulate", str(path), option, str(trace)]) == 2
+            assert "name another file" in capsys.readouterr().err
+    same = str(tmp_path / "both.json")
+    assert main(["simulate", str(path), "--trace-out", same, "--otlp-out", same]) == 2
+    assert "name another file" in capsys.readouterr().err
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text("{}")
+    assert main(["plan", str(scenario), "-o", str(scenario)]) == 2
+    capsys.readouterr()
+    assert (path.read_text(), scenario.read_text()) == (text, "{}")

@@ -13,9 +13,11 @@ from planner.explanation.pattern import matches, not_considered
 from planner.explanation.why import explain_plan
 from planner.fleet import Interval, OneLess
 from planner.reporting.comparison import comparison_tables
+from planner.reporting.placement import placement_table
 from planner.reporting.tables import one_less, plan_table, rejected_by_accelerator
 from planner.reporting.why import why_tables
 from tests.plans import SCENARIO, infeasible, plan, pool, rejected, workload
+from tests.topologies import domain, shape, topology
 
 
 def text(renderables, width=100):
@@ -251,3 +253,20 @@ def test_a_unit_less_is_broken_for_a_reason_that_can_be_seen():
     assert one_less(grows) == "p: chat 99.0 % (99.0–99.0): broken, as a backlog grows without end"
     nobody = OneLess(pool="p", attainment={}, verdict="broken")
     assert one_less(nobody) == "p: some workload would be served by nobody: broken"
+
+
+def test_empty_racks_that_are_alike_are_told_together():
+    """Ten thousand racks are a few rows; where something stands is told rack by rack."""
+    racks = [domain("z", f"r{n}", 8) for n in range(50)]
+    few = [domain("y", f"r{n}", 8, 4) for n in range(3)]
+    wide = domain("z", "wide", 8, of=shape("l40s"))
+    row = {"pool": pool()["id"], "replica": 0, "devices": (0, 1)}
+    place = {"domain": racks[7].id, "node": racks[7].node_name(0)}
+    document = plan(topology=topology(*racks, *few, wide).model_dump(), placement=[row | place])
+    shown = text(list(placement_table(document)))
+    told = [line.split("  ")[0] for line in shown.splitlines() if line.startswith("eu/")]
+    assert told == [
+        "eu/z, 49 racks like r0", "eu/z r7", "eu/y r0", "eu/y r1", "eu/y r2", "eu/z wide"
+    ]  # fmt: skip
+    assert "0 of 392 h100-sxm" in shown  # 49 racks of 8
+    assert "2 of 8 h100-sxm" in shown
