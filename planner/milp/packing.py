@@ -126,7 +126,9 @@ def _by_ways(free: Sequence[int], devices: int, groups: Mapping[int, int]) -> in
     if len(kinds) > 1:
         rows.append(LinearConstraint(taken, ub=np.array([float(n or 0) for _, n in kinds[1:]])))
     cost = np.array([float(i == 0) for i, _ in ways])
-    found = milp(cost, constraints=rows, integrality=np.ones(len(ways)), bounds=Bounds(0, np.inf))
+    found = milp(
+        cost, constraints=rows, integrality=np.ones(len(ways), int), bounds=Bounds(0, np.inf)
+    )
     if not found.success:
         raise SolverError(f"no way was found to fill nodes: {found.message}")
     return round(float(found.fun))

@@ -132,7 +132,7 @@ def recourse(data: Instance, units: Units, lost: Mapping[str, float], t: str = A
         b_ub=limit,
         A_eq=equal / scale,
         b_eq=np.ones(w_count),
-        bounds=np.column_stack([np.zeros(columns), upper * scale]),
+        bounds=[(0.0, most) for most in (upper * scale).tolist()],
         method="highs",
     )
     if result.status != 0:  # numbers beyond the solver: nothing is known to be served
