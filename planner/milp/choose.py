@@ -20,7 +20,13 @@ from planner.milp.relax import no_fleet
 from planner.milp.relaxed_losses import with_relaxed_losses
 from planner.milp.solve import solve
 from planner.milp.start import incumbent
-from planner.milp.surviving import AT_ONCE, named_apart, not_survived, with_losses
+from planner.milp.surviving import (
+    AT_ONCE,
+    named_apart,
+    not_survived,
+    with_every_group,
+    with_losses,
+)
 
 if TYPE_CHECKING:
     from planner.milp.choice import Choice
@@ -82,7 +88,7 @@ def choose(
         try:
             found = _find(model, objective, settings, deadline, solver)
         except InfeasibleError as error:
-            raise no_fleet(instance, max(time_limit_s, 1.0)) from error
+            raise no_fleet(with_every_group(instance), max(time_limit_s, 1.0)) from error
         choice = choice_of(model, found, gap)
         worst = not_survived(instance, choice.units_in)[:AT_ONCE]
         if not worst and goals is not None and found.objective > 0:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     Units = Mapping[str, float]
     Placed = Mapping[tuple[str, str], float]
 
+MOST_AT_ONCE: Final = 40
+"""Losses of groups up to which all get rows where no fleet is found."""
 AT_ONCE: Final = 4
 """Failures that get rows between two solves."""
 SHORT: Final = 2e-6
@@ -179,6 +181,19 @@ def named_apart(losses: Sequence[Loss], known: Sequence[Loss]) -> tuple[Loss, ..
         taken.add(name)
         named.append(replace(loss, id=name))
     return tuple(named)
+
+
+def with_every_group(data: Instance) -> Instance:
+    """Return the instance with rows for every loss of groups, if they are few: all must hold."""
+    where = data.nodes or NO_NODES
+    if where.spare is None or where.spare.groups is None:
+        return data
+    every = list(itertools.islice(_of_groups(data), MOST_AT_ONCE + 1))
+    known = {frozenset(loss.domains) for loss in where.losses if not loss.units}
+    more = [loss for loss in every if frozenset(loss.domains) not in known]
+    if len(every) > MOST_AT_ONCE or not more:
+        return data
+    return with_losses(data, (*where.losses, *named_apart(more, where.losses)))
 
 
 def _of_groups(data: Instance) -> Iterator[Loss]:

@@ -210,3 +210,10 @@ def test_a_zone_too_few_is_told_as_what_must_be_survived():
     plan = plan_of(text=GOOD.replace("zone: b", "zone: a"))
     assert plan.status == "infeasible"
     assert any("after the loss of a" in x.limit for x in plan.infeasibility)
+
+
+def test_more_nodes_in_one_zone_do_not_mend_the_loss_of_that_zone():
+    """Of two zones alike, each too small alone, more of one leaves the loss of that one."""
+    plan = plan_of("nodes.h100-a.stock=1", "nodes.h100-b.stock=1")
+    assert plan.status == "infeasible"
+    assert not [one for one in plan.infeasibility if one.limit.startswith("stock")]
