@@ -54,7 +54,7 @@ HOPE: Final = 1.04
 SOLVING_S: Final = 5.0
 """Time of one solve over all templates."""
 
-OTHER_SIZE: Final = 1.5
+OTHER_SIZE: Final = 2.0
 """Ratio of the pool that a capacity asks for to that in which it was found from which it is sought
 again: a pool shares bursts and long requests, so that units carry more in a larger one."""
 MOST_SIZES: Final = 3
