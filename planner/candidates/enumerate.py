@@ -245,7 +245,7 @@ def _policies(
                         watermark_blocks=int(policies.watermark * room.kv_blocks),
                     ),
                     kv_tokens=room.kv_tokens,
-                    usd_per_hour=supply.usd_per_hour * tp_degree,
+                    usd_per_hour=supply.usd_per_hour * curve.layout.devices,
                     cache=_cache(problem, demands),
                 )
             )

@@ -52,7 +52,17 @@ class Build:
     @property
     def devices(self) -> dict[str, int]:
         """Accelerators of a unit, by type."""
-        return {self.accelerator: self.tp_degree} if self.group is None else self.group.devices
+        return (
+            {self.accelerator: self.devices_per_replica}
+            if self.group is None
+            else self.group.devices
+        )
+
+    @property
+    def devices_per_replica(self) -> int:
+        """Accelerators of one replica, of all its stages, ranks and slices; of a group, of one
+        decode replica."""
+        return self.curve.layout.devices
 
     @property
     def accelerators(self) -> int:
