@@ -140,7 +140,7 @@ def pool_document(
         scheduling_policy=build.scheduling_policy,
         admission_limit_rps=None,
         router=policies.router,
-        kv_tokens=build.kv_tokens,
+        kv_tokens=build.kv_tokens * curve.layout.dp_degree,
         offered_rps=sum(pool.load_rps),
         capacity_rps=interval(refined.frontiers[pool.template.id].capacity_rps),
         busy_share=sum(run.busy_share for run in runs) / len(runs),

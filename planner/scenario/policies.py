@@ -15,6 +15,7 @@ MOST_CHOICES: Final = 32
 
 Routing = Literal["round_robin", "least_outstanding", "prefix_affinity"]
 ExpertParallel = Literal["search", "always", "never"]
+AttentionDp = Literal["search", "always", "never"]
 Degree = Annotated[int, Field(ge=1, le=1024)]
 BatchedTokens = Annotated[int, Field(ge=16, le=131_072)]
 Sequences = Annotated[int, Field(ge=1, le=8192)]
@@ -37,6 +38,13 @@ class Policies(Spec):
     expert_parallel: ExpertParallel = "search"
     """Whether the ranks of a replica hold whole experts each, rather than a slice of every expert:
     let the planner choose, or fix it. For models with experts, where step times are known."""
+
+    attention_dp: AttentionDp = "search"
+    """Whether the ranks of a replica hold all of attention and requests of their own each
+    (attention data parallel), rather than a slice of every request: let the planner choose, or fix
+    it. Only where step times of such replicas are known: of models with latent attention, whose
+    KV cache tensor parallelism does not divide. ``max_num_seqs`` and ``max_num_batched_tokens``
+    are then those of a rank."""
 
     max_num_batched_tokens: tuple[BatchedTokens, ...] = Field(
         default=(2048, 8192), min_length=1, max_length=MOST_CHOICES
