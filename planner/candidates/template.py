@@ -63,8 +63,7 @@ class Build:
 
     @property
     def devices_per_replica(self) -> int:
-        """Accelerators of one replica, of all its stages, ranks and slices; of a group, of one
-        decode replica."""
+        """Accelerators of one replica, all stages and ranks; of a group, of one decode replica."""
         return self.curve.layout.devices
 
     @property

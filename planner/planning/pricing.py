@@ -441,7 +441,7 @@ class Pricing:
         size = max(1, round(sum(column.template.mix_rps) / load_rps))
         setup = setup_of(column.template.build, size, self.problem.policies.router)
         run = self.effort.search
-        requests = max(self.effort.screen_requests, run.per_replica * setup.simulated)
+        requests = setup.run_requests(self.effort.screen_requests, run.per_replica)
         draw = self.study.draws.get(column.template.mix_rps, requests, 0, SCREENING)
         return margin_at(self.study, setup, draw, load_rps * size)
 

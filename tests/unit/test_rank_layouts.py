@@ -57,7 +57,7 @@ def test_every_measured_layout_that_is_allowed_is_a_candidate(tmp_path, choice, 
 
 def test_a_replica_of_ranks_costs_all_its_devices(tmp_path):
     ranks = built(tmp_path)["tp1.dp8.ep8"]
-    assert (ranks.devices, ranks.tp_degree) == (8, 1)
+    assert (ranks.accelerators, ranks.tp_degree) == (8, 1)
     assert ranks.usd_per_hour == 8 * 5
     _, removed = enumerated(tmp_path, "accelerators.0.stock=4")
     why = {one.name: one.reason for one in removed}
