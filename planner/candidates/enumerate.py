@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.candidates.experts import expert_layouts
 from planner.candidates.layouts import attention_dp_curves, why_not_step_wise
+from planner.candidates.pipelines import pipelines
 from planner.candidates.template import Build, Removed, hardware_name
 from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.context import largest_context
@@ -22,7 +23,7 @@ from planner.simulation.lengths import draw_lengths, longest_request
 from planner.topology import islands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from planner.catalogue import Catalogue, Llm
     from planner.problem.resolve import Demand, Problem, Supply
@@ -62,15 +63,21 @@ def _curves(
     problem: Problem, catalogue: Catalogue, demands: list[Demand], precision: str, supply: Supply
 ) -> Iterator[Curve | Removed]:
     """Yield a curve for each layout of a replica, or why one is left out."""
+    stages = problem.policies.pipeline_degrees
+    if stages is None or max(stages) > 1:
+        found = pipelines(problem, catalogue, demands, (precision, supply))
+        yield from _step_wise(problem, demands, supply, found)
+        if stages is not None and 1 not in stages:
+            return
     ranked = attention_dp_curves(problem, catalogue, demands, (precision, supply))
     for tp_degree in sorted(problem.policies.tp_degrees):
         if ranked and tp_degree > 1 and problem.policies.attention_dp == "always":
             continue
-        found = _hardware(problem, catalogue, demands, (precision, supply, tp_degree))
-        if isinstance(found, Removed):
-            yield found
+        flat = _hardware(problem, catalogue, demands, (precision, supply, tp_degree))
+        if isinstance(flat, Removed):
+            yield flat
         else:
-            yield from _layouts(problem, catalogue, demands, found)
+            yield from _layouts(problem, catalogue, demands, flat)
     yield from _step_wise(problem, demands, supply, ranked)
 
 
@@ -147,11 +154,14 @@ def _layouts(
 
 
 def _step_wise(
-    problem: Problem, demands: list[Demand], supply: Supply, found: Sequence[Curve]
+    problem: Problem, demands: list[Demand], supply: Supply, found: Iterable[Curve | Removed]
 ) -> Iterator[Curve | Removed]:
     """Yield curves of replicas of several ranks or stages, or why one is left out."""
     why_not = why_not_step_wise(demands)
     for curve in found:
+        if isinstance(curve, Removed):
+            yield curve
+            continue
         devices = curve.layout.devices
         name = hardware_name(supply.accelerator.id, curve.layout, curve.precision)
         if supply.stock is not None and supply.stock < devices:
@@ -168,7 +178,8 @@ def _joined(problem: Problem, demands: list[Demand], name: str, curve: Curve) ->
     """Return a curve over the topology's links, or refuse it where it would be extrapolated."""
     device = curve.accelerator.id
     if problem.topology is not None:
-        crosses = curve.accelerators > _most_joined(problem.topology, device)
+        own = curve.accelerators // curve.layout.pp_degree
+        crosses = own > _most_joined(problem.topology, device)
         curve = over_link(curve, problem.topology.shape_of(device), crosses=crosses)
     return _extrapolated(problem, demands, name, curve) or curve
 
@@ -254,7 +265,8 @@ def _policies(
                 removed.append(Removed(name, why, {}))
                 continue
             room = curve.room(_settings(problem, budget, seqs))
-            reach = largest_context(demands[0].llm, room, tp_degree, curve.kv_dtype)
+            kept = tp_degree, curve.kv_dtype, curve.layout.pp_degree
+            reach = largest_context(demands[0].llm, room, *kept)
             if room.kv_blocks < 1 or reach < 2:
                 why = f"no room for KV cache: {-room.kv_bytes / GIB:.1f} GiB are missing"
                 removed.append(Removed(name, why, {"kv_bytes": room.kv_bytes}))
