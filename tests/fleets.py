@@ -141,8 +141,10 @@ def random_fleet(draw: Draw, longest: int) -> Colocated | Disaggregated:
         engine = random_engine(draw, longest, every)
         replicas = draw.of(1, 1, 2, 3)
         lock_step = engine.depth == 1 and draw.chance(0.1)
+        ranks = draw.of(0, 1, 2) if lock_step else 0
+        replicas *= max(ranks, 1)
         router = random_router(draw, replicas)
-        return Colocated(engine, random_law(draw), replicas, router, lock_step)
+        return Colocated(engine, random_law(draw), replicas, router, lock_step, ranks)
     n_prefill, n_decode = draw(1, 3), draw(1, 3)
     return Disaggregated(
         prefill=random_engine(draw, longest, every),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from planner.candidates.template import Build, Template
+from planner.curves.memory import ONE_DEVICE
 from planner.curves.step_law import StepLaw, law_fields
 from planner.kernels import Limits
 from planner.problem.lengths import IndependentLengths, LengthMarginal
@@ -56,7 +57,7 @@ def build_of(law: StepLaw, name: str, policy: tuple[int, int], blocks: int, usd:
         tp_degree=1,
         max_num_batched_tokens=budget,
         max_num_seqs=seqs,
-        curve=cast("Curve", SimpleNamespace(step_law=law, path_s=0.0)),
+        curve=cast("Curve", SimpleNamespace(step_law=law, path_s=0.0, layout=ONE_DEVICE)),
         law=law_fields(law, budget),
         limits=Limits(seqs, budget, blocks),
         kv_tokens=16 * blocks,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.candidates.experts import expert_layouts
+from planner.candidates.layouts import attention_dp_curves, why_not_step_wise
+from planner.candidates.pipelines import pipelines
 from planner.candidates.template import Build, Removed, hardware_name
 from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.context import largest_context
@@ -21,7 +23,7 @@ from planner.simulation.lengths import draw_lengths, longest_request
 from planner.topology import islands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from planner.catalogue import Catalogue, Llm
     from planner.problem.resolve import Demand, Problem, Supply
@@ -49,17 +51,34 @@ def enumerate_builds(problem: Problem, catalogue: Catalogue) -> tuple[list[Build
         precisions = sorted({p for d in demands for p in d.precisions})
         for precision in precisions:
             for supply in problem.supplies:
-                for tp_degree in sorted(problem.policies.tp_degrees):
-                    found = _hardware(problem, catalogue, demands, (precision, supply, tp_degree))
+                for found in _curves(problem, catalogue, demands, precision, supply):
                     if isinstance(found, Removed):
                         removed.append(found)
-                        continue
-                    for curve in _layouts(problem, catalogue, demands, found):
-                        if isinstance(curve, Removed):
-                            removed.append(curve)
-                        else:
-                            _policies(problem, demands, supply, curve, builds, removed)
+                    else:
+                        _policies(problem, demands, supply, found, builds, removed)
     return builds, removed
+
+
+def _curves(
+    problem: Problem, catalogue: Catalogue, demands: list[Demand], precision: str, supply: Supply
+) -> Iterator[Curve | Removed]:
+    """Yield a curve for each layout of a replica, or why one is left out."""
+    stages = problem.policies.pipeline_degrees
+    if stages is None or max(stages) > 1:
+        found = pipelines(problem, catalogue, demands, (precision, supply))
+        yield from _step_wise(problem, demands, supply, found)
+        if stages is not None and 1 not in stages:
+            return
+    ranked = attention_dp_curves(problem, catalogue, demands, (precision, supply))
+    for tp_degree in sorted(problem.policies.tp_degrees):
+        if ranked and tp_degree > 1 and problem.policies.attention_dp == "always":
+            continue
+        flat = _hardware(problem, catalogue, demands, (precision, supply, tp_degree))
+        if isinstance(flat, Removed):
+            yield flat
+        else:
+            yield from _layouts(problem, catalogue, demands, flat)
+    yield from _step_wise(problem, demands, supply, ranked)
 
 
 def _by_model(problem: Problem) -> Iterator[list[Demand]]:
@@ -131,12 +150,38 @@ def _layouts(
         return
     for one in found:
         name = hardware_name(device, one.layout, precision)
-        if problem.topology is not None:
-            crosses = one.accelerators > _most_joined(problem.topology, device)
-            linked = over_link(one, problem.topology.shape_of(device), crosses=crosses)
+        yield _joined(problem, demands, name, one)
+
+
+def _step_wise(
+    problem: Problem, demands: list[Demand], supply: Supply, found: Iterable[Curve | Removed]
+) -> Iterator[Curve | Removed]:
+    """Yield curves of replicas of several ranks or stages, or why one is left out."""
+    why_not = why_not_step_wise(demands)
+    for curve in found:
+        if isinstance(curve, Removed):
+            yield curve
+            continue
+        devices = curve.layout.devices
+        name = hardware_name(supply.accelerator.id, curve.layout, curve.precision)
+        if supply.stock is not None and supply.stock < devices:
+            why = f"needs {devices} accelerators; the stock is {supply.stock}"
+            yield Removed(name, why, {"stock": supply.stock})
+        elif why_not is not None:
+            yield Removed(name, why_not, {})
         else:
-            linked = one
-        yield _extrapolated(problem, demands, name, linked) or linked
+            beyond = _beyond_nodes(problem, name, supply.accelerator.id, devices)
+            yield beyond or _joined(problem, demands, name, curve)
+
+
+def _joined(problem: Problem, demands: list[Demand], name: str, curve: Curve) -> Curve | Removed:
+    """Return a curve over the topology's links, or refuse it where it would be extrapolated."""
+    device = curve.accelerator.id
+    if problem.topology is not None:
+        own = curve.accelerators // curve.layout.pp_degree
+        crosses = own > _most_joined(problem.topology, device)
+        curve = over_link(curve, problem.topology.shape_of(device), crosses=crosses)
+    return _extrapolated(problem, demands, name, curve) or curve
 
 
 def _most_joined(topology: Topology, accelerator: str) -> int:
@@ -220,7 +265,8 @@ def _policies(
                 removed.append(Removed(name, why, {}))
                 continue
             room = curve.room(_settings(problem, budget, seqs))
-            reach = largest_context(demands[0].llm, room, tp_degree, curve.kv_dtype)
+            kept = tp_degree, curve.kv_dtype, curve.layout.pp_degree
+            reach = largest_context(demands[0].llm, room, *kept)
             if room.kv_blocks < 1 or reach < 2:
                 why = f"no room for KV cache: {-room.kv_bytes / GIB:.1f} GiB are missing"
                 removed.append(Removed(name, why, {"kv_bytes": room.kv_bytes}))
@@ -245,7 +291,7 @@ def _policies(
                         watermark_blocks=int(policies.watermark * room.kv_blocks),
                     ),
                     kv_tokens=room.kv_tokens,
-                    usd_per_hour=supply.usd_per_hour * tp_degree,
+                    usd_per_hour=supply.usd_per_hour * curve.layout.devices,
                     cache=_cache(problem, demands),
                 )
             )

@@ -74,7 +74,16 @@ def setup_of(build: Build, replicas: int, router: Routing) -> PoolSetup:
     group = None if build.group is None else build.group.setup()
     cache = build.cache if group is None else None
     return PoolSetup(
-        build.law, build.limits, replicas, counts, cache, path_ps, build.priority, group
+        build.law,
+        build.limits,
+        replicas,
+        counts,
+        cache,
+        path_ps,
+        build.priority,
+        group,
+        build.curve.layout.dp_degree,
+        build.curve.layout.pp_degree,
     )
 
 

@@ -193,7 +193,7 @@ def sides_of(problem: Problem, study: Study, builds: Sequence[Build], template: 
     work = _work(study, template.mix_rps)
     own = [problem.demands[w].slo for w in template.serves]
     pace = min(min(slo.tpot, slo.max_itl or math.inf) for slo in own)
-    plain = [b for b in builds if b.priority is None]
+    plain = [b for b in builds if b.priority is None and not b.step_wise]
     first = coarse_bounds(
         plain, [work.prefill(b.max_num_batched_tokens) for b in plain], [math.inf] * len(plain)
     )

@@ -79,10 +79,11 @@ class MeanField:
     step_s: Floats
     """Least mean length of a step."""
     load_rps: Floats
+    """Of all ranks; as many steps are under way at once as there are pipeline stages."""
     running: Floats
-    """Requests that decode."""
+    """Requests that decode, on one rank."""
     held_tokens: Floats
-    """KV tokens in use."""
+    """KV tokens in use, on one rank."""
 
 
 def mean_field(builds: Sequence[Build], means: Sequence[Moments]) -> MeanField:
@@ -113,9 +114,11 @@ def mean_field(builds: Sequence[Build], means: Sequence[Moments]) -> MeanField:
     ]
     requests = tokens / per_request
     step_s += requests * column(loose)
-    load = requests / step_s
+    flying = column([float(build.curve.layout.pp_degree) for build in builds])
+    ranks = column([float(build.curve.layout.dp_degree) for build in builds])
+    load = requests / step_s * flying * ranks
     held = requests * column([m.context + m.chunk_context for m in means])
-    return MeanField(tokens, step_s, load, requests * decode, held)
+    return MeanField(tokens, step_s, load, requests * decode * flying, held * flying)
 
 
 def convex_minorant(law: StepLaw, budget: float) -> tuple[Floats, Floats]:

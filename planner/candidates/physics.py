@@ -21,7 +21,8 @@ def empty_replica(build: Build, prompt: Ints, output: Ints) -> tuple[Floats, Flo
     """Return TTFT and TPOT, in seconds, of requests that meet nobody; shape (n,) each.
 
     The prompt runs in chunks of ``max_num_batched_tokens``; each output token after the first
-    is a step of its own. TPOT is 0 for one-token outputs.
+    is a step of its own. TPOT is 0 for one-token outputs. Chunks follow one another through the
+    stages of a pipeline: all take their share of each, the longest that of every other stage too.
     """
     law, budget = build.curve.step_law, build.max_num_batched_tokens
     p, d = prompt.astype(float), output.astype(float) - 1
@@ -34,9 +35,25 @@ def empty_replica(build: Build, prompt: Ints, output: Ints) -> tuple[Floats, Flo
     ttft += law.c_x_s_per_token2 * p * p / 2 + law.c_n_s_per_request * steps
     ttft += law.c_c_s_per_token * (budget * whole * (whole + 1) / 2 + np.where(partly, p, 0.0))
     one = float(law.tokens_s(np.array([1.0]))[0])
+    stages = build.curve.layout.pp_degree
+    if stages > 1:
+        ttft = (ttft + (stages - 1) * _longest_chunk_s(build, p, whole, rest)) / stages
     ttft += build.curve.path_s
     tpot = one + law.c_n_s_per_request + law.c_k_s_per_token * (p + (d + 1) / 2)
     return ttft, np.where(d > 0, tpot, 0.0)
+
+
+def _longest_chunk_s(build: Build, prompt: Floats, whole: Floats, rest: Floats) -> Floats:
+    """Return the longest step of a prefill alone: the last full chunk, or what is left."""
+    law, budget = build.curve.step_law, float(build.max_num_batched_tokens)
+    before = np.maximum(whole - 1, 0.0) * budget
+    full = law.tokens_s(np.full_like(before, budget)) + law.c_n_s_per_request
+    full = full + law.c_x_s_per_token2 * budget * (before + budget / 2)
+    full = full + law.c_c_s_per_token * (before + budget)
+    last = law.tokens_s(np.maximum(rest, 1.0)) + law.c_n_s_per_request
+    last = last + law.c_x_s_per_token2 * rest * (whole * budget + rest / 2)
+    last = last + law.c_c_s_per_token * prompt
+    return np.maximum(np.where(whole > 0, full, 0.0), np.where(rest > 0, last, 0.0))
 
 
 def lengths_of(study: Study, build: Build, rates_rps: tuple[float, ...]) -> tuple[Ints, Ints, Ints]:

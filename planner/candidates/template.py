@@ -18,9 +18,10 @@ PRIORITY: Final = ".priority"
 
 
 def hardware_name(accelerator: str, layout: Layout, precision: str) -> str:
-    """Return a name such as ``h100-sxm.tp2.fp8``, or ``h100-sxm.tp2.ep2.mxfp4``."""
-    experts = f".ep{layout.ep_degree}" if layout.ep_degree > 1 else ""
-    return f"{accelerator}.tp{layout.tp_degree}{experts}.{precision}"
+    """Return a name such as ``h100-sxm.tp2.fp8``, or ``b200-sxm.tp1.dp8.ep8.nvfp4``."""
+    degrees = (("pp", layout.pp_degree), ("dp", layout.dp_degree), ("ep", layout.ep_degree))
+    others = "".join(f".{name}{degree}" for name, degree in degrees if degree > 1)
+    return f"{accelerator}.tp{layout.tp_degree}{others}.{precision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ class Build:
     curve: Curve
     law: Law
     limits: Limits
+    """With attention data parallel, as the two numbers above: of each rank."""
     kv_tokens: int
+    """Of one rank: what a single request can hold."""
     usd_per_hour: float
     """Price of one replica: all its accelerators."""
     priority: tuple[int, ...] | None = None
@@ -52,7 +55,21 @@ class Build:
     @property
     def devices(self) -> dict[str, int]:
         """Accelerators of a unit, by type."""
-        return {self.accelerator: self.tp_degree} if self.group is None else self.group.devices
+        return (
+            {self.accelerator: self.devices_per_replica}
+            if self.group is None
+            else self.group.devices
+        )
+
+    @property
+    def devices_per_replica(self) -> int:
+        """Accelerators of one replica, all stages and ranks; of a group, of one decode replica."""
+        return self.curve.layout.devices
+
+    @property
+    def step_wise(self) -> bool:
+        """Whether replicas are lock-step ranks or pipelines, which are simulated step by step."""
+        return self.curve.layout.dp_degree * self.curve.layout.pp_degree > 1
 
     @property
     def accelerators(self) -> int:

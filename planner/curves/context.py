@@ -61,7 +61,9 @@ class Lever:
     largest_context: int
 
 
-def largest_context(llm: Llm, room: KvRoom, tp_degree: int = 1, kv_dtype: str = "bf16") -> int:
+def largest_context(
+    llm: Llm, room: KvRoom, tp_degree: int = 1, kv_dtype: str = "bf16", pp_degree: int = 1
+) -> int:
     """Return the longest single request, prompt and output, that a rank's cache holds, in tokens.
 
     At most the model's own limit. Windows of a single long request weigh less than those of
@@ -71,7 +73,7 @@ def largest_context(llm: Llm, room: KvRoom, tp_degree: int = 1, kv_dtype: str = 
     low, high = 0, llm.max_context
     while low < high:
         middle = (low + high + 1) // 2
-        if kv_bytes_of_sequence(llm, middle, tp_degree, kv_dtype) <= budget:
+        if kv_bytes_of_sequence(llm, middle, tp_degree, kv_dtype, pp_degree) <= budget:
             low = middle
         else:
             high = middle - 1

@@ -58,6 +58,11 @@ class Layout:
     ep_degree: int = 1
     dp_degree: int = 1
 
+    @property
+    def devices(self) -> int:
+        """Accelerators of one replica; experts are laid over the same ones as the rest."""
+        return self.tp_degree * self.pp_degree * self.dp_degree
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:

@@ -215,7 +215,11 @@ def _serve(
     setup: PoolSetup, traffic: Traffic, *, stages: bool
 ) -> tuple[EngineTraffic, FleetRecords]:
     asked, engines = engine_question(
-        setup.law, setup.limits, None, traffic, Replicas(setup.replicas, setup.router)
+        setup.law,
+        setup.limits,
+        None,
+        traffic,
+        Replicas(setup.replicas, setup.router, None, setup.ranks, setup.stages),
     )
     return asked, simulate_fleet(asked, engines, stages=stages, max_steps=NO_LIMIT)
 

@@ -311,7 +311,7 @@ def _document(
         scenario=loaded.scenario.name,
         template=template.id,
         replicas=replicas,
-        accelerators=template.build.tp_degree * replicas,
+        accelerators=template.build.accelerators * replicas,
         router=problem.policies.router,
         usd_per_hour=usd_per_hour,
         workloads=tuple(

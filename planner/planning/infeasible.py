@@ -248,7 +248,7 @@ def _no_build(demand: Demand, left_out: Sequence[Removed]) -> Infeasibility:
         needs=f"one that can be built ({why or 'no accelerator has a curve for this model'})",
         fastest_reachable="",
         remedy=(
-            "offer an accelerator with more memory, allow a higher tp_degree or"
+            "offer an accelerator with more memory, allow a higher tp_degree, pipeline_degrees or"
             " memory_utilisation, accept another precision, or see `planner catalogue curves`"
         ),
     )

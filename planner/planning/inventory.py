@@ -52,7 +52,7 @@ def _power_w(answer: Answer, pool: PoolChoice) -> float | None:
             return None
         own = group.n_decode * group.decode.accelerators * board
         return pool.units * (own + group.n_prefill * group.prefill.accelerators * first)
-    return None if board is None else board * pool.units * pool.template.build.tp_degree
+    return None if board is None else board * pool.units * pool.template.build.accelerators
 
 
 def _flops(
@@ -73,7 +73,7 @@ def _flops(
             only = tuple(float(v == w) for v in range(len(asked_rps)))
             draw = answer.study.draws.get(only, 4_000, 0, 0)
             tokens += load * float(draw.prompt.mean() + draw.output.mean() - 1)
-    whole = peak * pool.units * build.tp_degree
+    whole = peak * pool.units * build.accelerators
     if build.group is not None:
         first = build.group.prefill
         ahead = first.curve.accelerator.peak(first.precision)
@@ -121,9 +121,9 @@ def pool_document(
         group=None,
         accelerator=build.accelerator,
         tp_degree=build.tp_degree,
-        pp_degree=1,
+        pp_degree=curve.layout.pp_degree,
         ep_degree=curve.layout.ep_degree,
-        dp_degree=1,
+        dp_degree=curve.layout.dp_degree,
         replicas=pool.units,
         domain=pool.places[0][0] if len(pool.places) == 1 else None,
         link_class=None,
@@ -140,7 +140,7 @@ def pool_document(
         scheduling_policy=build.scheduling_policy,
         admission_limit_rps=None,
         router=policies.router,
-        kv_tokens=build.kv_tokens,
+        kv_tokens=build.kv_tokens * curve.layout.dp_degree,
         offered_rps=sum(pool.load_rps),
         capacity_rps=interval(refined.frontiers[pool.template.id].capacity_rps),
         busy_share=sum(run.busy_share for run in runs) / len(runs),

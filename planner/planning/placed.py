@@ -46,7 +46,9 @@ def stand(problem: Problem, fleet: Fleet, current: FleetPlan | None) -> Standing
     from planner.placement import NotPlaced, Wanted, place  # the solver takes a second to load
 
     wanted = [
-        Wanted(pool, build.accelerator, build.tp_degree, units * n, group=group, per_unit=n)
+        Wanted(
+            pool, build.accelerator, build.devices_per_replica, units * n, group=group, per_unit=n
+        )
         for pool, build, units, n, group in (s for p in fleet.pools for s in sides_to_place(p))
     ]
     existing = _existing(topology, current)

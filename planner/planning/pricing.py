@@ -131,12 +131,12 @@ def undominated(columns: Iterable[Column]) -> list[Column]:
     Among templates that were not measured: of one accelerator, for the same workloads.
     """
     kept: list[Column] = []
-    for one in sorted(columns, key=lambda c: (-c.most_rps, c.template.build.tp_degree)):
+    for one in sorted(columns, key=lambda c: (-c.most_rps, c.template.build.accelerators)):
         build = one.template.build
         if not any(
             other.template.serves == one.template.serves
             and other.template.build.accelerator == build.accelerator
-            and other.template.build.tp_degree <= build.tp_degree
+            and other.template.build.accelerators <= build.accelerators
             for other in kept
         ):
             kept.append(one)
@@ -145,7 +145,7 @@ def undominated(columns: Iterable[Column]) -> list[Column]:
 
 def _cost(prices: UnitPrices, column: Column) -> float:
     build = column.template.build
-    return prices.cost(build.usd_per_hour, build.tp_degree, build.accelerator)
+    return prices.cost(build.usd_per_hour, build.accelerators, build.accelerator)
 
 
 class Pricing:
@@ -441,7 +441,7 @@ class Pricing:
         size = max(1, round(sum(column.template.mix_rps) / load_rps))
         setup = setup_of(column.template.build, size, self.problem.policies.router)
         run = self.effort.search
-        requests = max(self.effort.screen_requests, run.per_replica * setup.simulated)
+        requests = setup.run_requests(self.effort.screen_requests, run.per_replica)
         draw = self.study.draws.get(column.template.mix_rps, requests, 0, SCREENING)
         return margin_at(self.study, setup, draw, load_rps * size)
 

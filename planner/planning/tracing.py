@@ -68,7 +68,7 @@ def trace_pool(
         setup.limits,
         cache if finds else None,
         traffic,
-        Replicas(setup.simulated, setup.router, setup.priority),
+        Replicas(setup.simulated, setup.router, setup.priority, setup.ranks, setup.stages),
     )
     records = simulate_fleet(asked, engines, stages=True, keep_steps=True, max_steps=NO_LIMIT)
     due, of = study.deadlines, traffic.workload

@@ -61,8 +61,8 @@ def why_unused(
         return f"{row.accelerator} is not among the accelerators"
     if row.engine != policies.engine:
         return f"it is of {row.engine}, and policies.engine is {policies.engine}"
-    if row.dp_degree > 1:
-        return "replicas with attention data parallel are not planned"
+    if row.dp_degree > 1 and policies.attention_dp == "never":
+        return "policies.attention_dp is never"
     if row.tp_degree not in policies.tp_degrees:
         return f"degree {row.tp_degree} is not among policies.tp_degrees"
     return None

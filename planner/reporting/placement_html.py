@@ -74,7 +74,8 @@ def _colour(i: int) -> str:
 
 def _legend(plan: FleetPlan, colours: Mapping[str, str]) -> Iterator[str]:
     for pool in plan.pools:
-        what = f"{pool.replicas} × {pool.model} on {pool.tp_degree} {pool.accelerator} each"
+        devices = pool.tp_degree * pool.pp_degree * pool.dp_degree
+        what = f"{pool.replicas} × {pool.model} on {devices} {pool.accelerator} each"
         yield (
             f'<li><span style="background:{colours[pool.id]}"></span>{escape(what)}'
             f" <small>({escape(pool.id)})</small></li>"

@@ -15,7 +15,9 @@ MOST_CHOICES: Final = 32
 
 Routing = Literal["round_robin", "least_outstanding", "prefix_affinity"]
 ExpertParallel = Literal["search", "always", "never"]
+AttentionDp = Literal["search", "always", "never"]
 Degree = Annotated[int, Field(ge=1, le=1024)]
+PipelineDegree = Annotated[int, Field(ge=1, le=64)]
 BatchedTokens = Annotated[int, Field(ge=16, le=131_072)]
 Sequences = Annotated[int, Field(ge=1, le=8192)]
 
@@ -37,6 +39,19 @@ class Policies(Spec):
     expert_parallel: ExpertParallel = "search"
     """Whether the ranks of a replica hold whole experts each, rather than a slice of every expert:
     let the planner choose, or fix it. For models with experts, where step times are known."""
+
+    pipeline_degrees: tuple[PipelineDegree, ...] | None = Field(
+        default=None, min_length=1, max_length=MOST_CHOICES
+    )
+    """Pipeline stages of a replica. Left out: 1, and where a model fits on no tensor-parallel group
+    of a node, the fewest that hold it. Stages were not measured: a plan with them says so."""
+
+    attention_dp: AttentionDp = "search"
+    """Whether the ranks of a replica hold all of attention and requests of their own each
+    (attention data parallel), rather than a slice of every request: let the planner choose, or fix
+    it. Only where step times of such replicas are known: of models with latent attention, whose
+    KV cache tensor parallelism does not divide. ``max_num_seqs`` and ``max_num_batched_tokens``
+    are then those of a rank."""
 
     max_num_batched_tokens: tuple[BatchedTokens, ...] = Field(
         default=(2048, 8192), min_length=1, max_length=MOST_CHOICES
@@ -87,10 +102,16 @@ class Policies(Spec):
     disaggregation: Disaggregation | None = None
     """Prefill and decode apart, over a link that is stated; without it replicas do both."""
 
-    @field_validator("tp_degrees", "max_num_batched_tokens", "max_num_seqs", "scheduling_policy")
+    @field_validator(
+        "tp_degrees",
+        "pipeline_degrees",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "scheduling_policy",
+    )
     @classmethod
-    def _no_repeats(cls, value: tuple[int | str, ...]) -> tuple[int | str, ...]:
-        if len(set(value)) != len(value):
+    def _no_repeats(cls, value: tuple[int | str, ...] | None) -> tuple[int | str, ...] | None:
+        if value is not None and len(set(value)) != len(value):
             raise ValueError(f"a value is listed twice in {list(value)}; keep one")
         return value
 

@@ -1,4 +1,7 @@
-"""One pool whose replicas keep the KV of prefixes or schedule by priority: the engine can."""
+"""One pool that only the engine of all options can simulate.
+
+Its replicas keep the KV of prefixes, schedule by priority, or are pipelines or lock-step ranks.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,11 @@ class Replicas(NamedTuple):
     priority: tuple[int, ...] | None = None
     """Of each workload, lower first: the order in which replicas admit, and the reverse of that
     in which they preempt; None: that of coming."""
+    ranks: int = 1
+    """Attention data parallel: ranks of each replica, which take their steps together; the router
+    sees ranks, and limits are those of one."""
+    stages: int = 1
+    """Pipeline stages of each replica; as many steps are under way at once."""
 
 
 class Served(NamedTuple):
@@ -88,7 +96,7 @@ def serve_with_cache(
     """
     asked, setup = engine_question(law, limits, cache, traffic, replicas)
     records = simulate_fleet(asked, setup, stages=stages, max_steps=NO_LIMIT)
-    count = replicas.number
+    count = replicas.number * replicas.ranks
     done = records.finish >= 0
     stays = [done & (records.replica == index) for index in range(count)]
     return Served(
@@ -97,7 +105,8 @@ def serve_with_cache(
         records.finish,
         records.cached_tokens,
         records.max_token_gap,
-        sum(time_with_someone(traffic.arrival_ps[own], records.finish[own]) for own in stays),
+        sum(time_with_someone(traffic.arrival_ps[own], records.finish[own]) for own in stays)
+        // replicas.ranks,
         records.stages,
         records.gaps,
     )
@@ -114,7 +123,7 @@ def engine_question(
 
     Arguments as :func:`serve_with_cache`.
     """
-    count, router, priority = replicas
+    count, router, priority, ranks, pipeline = replicas
     memory = limits.kv_blocks * limits.block_size
     kept_free = limits.watermark_blocks * limits.block_size
     prefix = None if cache is None else traffic.prefix
@@ -128,6 +137,7 @@ def engine_question(
         watermark_blocks=-(-kept_free // block_tokens),
         prefix_caching=prefix is not None,
         policy="fcfs" if priority is None else "priority",
+        pp_degree=pipeline,
     )
     slack = None if cache is None or prefix is None else cache.affinity_slack
     return (
@@ -144,10 +154,12 @@ def engine_question(
         Colocated(
             engine,
             step_law_of(law.tokens_ps.tobytes(), law[1:]),
-            count,
+            count * ranks,
             RouterOptions(router)
             if slack is None
             else RouterOptions("prefix_affinity", slack=min(slack, limits.max_num_seqs - 1)),
+            lock_step=ranks > 1,
+            ranks=ranks if ranks > 1 else 0,
         ),
     )
 

@@ -135,7 +135,7 @@ def coarse_capacity(
         requests: Length of each run.
         check: Called before each run; raises where the time is over.
     """
-    draw = study.draws.get(rates_rps, requests * setup.simulated, 0, SCREENING)
+    draw = study.draws.get(rates_rps, setup.run_requests(0, requests), 0, SCREENING)
 
     def margin(rate: float) -> float:
         check()
@@ -157,7 +157,7 @@ def pool_capacity(
     One secant per replication, each under its own draw, the first of which tells the others
     where to look; a t-interval over the roots.
     """
-    requests = max(effort.search.requests, effort.search.per_replica * setup.simulated)
+    requests = setup.run_requests(effort.search.requests, effort.search.per_replica)
     draws = [
         study.draws.get(rates_rps, requests, r, SEARCHING)
         for r in range(effort.search.replications)
@@ -205,7 +205,7 @@ def precise_capacity(
         precision: Wanted half-width of the 95 % interval as a share, such as 0.005.
         most: Replications at which the search ends anyhow.
     """
-    requests = max(requests, LONG_RUN * setup.simulated)
+    requests = setup.run_requests(requests, LONG_RUN)
     start = coarse_capacity(study, setup, rates_rps, guess, max(requests // 5, 5_000))
     if start <= 0:
         return CapacityFound(Estimate(0.0, 0.0, 0.0), 1, requests, precise=True)

@@ -157,7 +157,7 @@ def sample_fleet(
     """
     total = sum(sum(pool.load_rps) for pool in pools)
     sizes = [
-        max(size.per_replica * p.setup.simulated, round(size.requests * sum(p.load_rps) / total))
+        p.setup.run_requests(round(size.requests * sum(p.load_rps) / total), size.per_replica)
         for p in pools
     ]
     draws = [

@@ -38,6 +38,8 @@ COOL_DOWN: Final = 0.02
 MOST_REPLICAS: Final = 16
 """Larger pools are simulated as this many replicas at the same load each: routing among fewer
 is a little worse, so the answer is not optimistic."""
+STEP_WISE_SHORTER: Final = 8
+"""By how much runs are shorter of pools whose every step is simulated on its own."""
 MOST_GROWTH: Final = 0.01
 """Growth of waiting per unit of time above which a run is called unstable. A steady queue that
 starts empty grows by a few mean waits over a whole run, which is far less."""
@@ -60,11 +62,35 @@ class PoolSetup:
     group: GroupSetup | None = None
     """Where each replica is a group that prefills and decodes apart: law and limits are then of
     its decode side."""
+    ranks: int = 1
+    """Attention data parallel: ranks of a replica, each with the limits above for itself."""
+    stages: int = 1
+    """Pipeline stages of a replica."""
 
     @property
     def simulated(self) -> int:
         """How many replicas stand for the pool in a simulation."""
-        return min(self.replicas, MOST_REPLICAS if self.group is None else MOST_GROUPS)
+        most = MOST_REPLICAS if self.group is None else MOST_GROUPS
+        return min(self.replicas, max(1, most // self.ranks))
+
+    @property
+    def engines(self) -> int:
+        """Ranks that are simulated, each a scheduler of its own."""
+        return self.simulated * self.ranks
+
+    @property
+    def step_wise(self) -> bool:
+        """Whether every step must be simulated on its own, which costs ten times as much."""
+        return self.ranks > 1 or self.stages > 1
+
+    def run_requests(self, in_all: int, per_engine: int) -> int:
+        """Return the length of a run: the larger of a total and so many of each engine.
+
+        Shorter where every step is simulated on its own: intervals are wider then, and verdicts
+        that stay open lengthen the run as ever.
+        """
+        wanted = max(in_all, per_engine * self.engines)
+        return wanted // STEP_WISE_SHORTER if self.step_wise else wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +214,8 @@ def _serve(
     Where users wait for their answers, or none can find anything, as if there were no cache.
     """
     if draw.closed:
+        if setup.step_wise:
+            raise ValueError("users who wait are served by replicas of one rank and one stage")
         traffic, records = serve_users(setup, draw, rate_rps, stages=stages, gaps=gaps)
         return traffic, _without_cache(records)
     replicas, cache = setup.simulated, setup.cache
@@ -210,13 +238,13 @@ def _serve(
             sides,
         )
     finds = cache is not None and (traffic.prefix is not None or traffic.cached is not None)
-    if finds or setup.priority is not None:
+    if finds or setup.priority is not None or setup.step_wise:
         served = serve_with_cache(
             setup.law,
             setup.limits,
             cache if finds else None,
             traffic,
-            Replicas(replicas, setup.router, setup.priority),
+            Replicas(replicas, setup.router, setup.priority, setup.ranks, setup.stages),
             stages=stages,
         )
         return traffic, _Outcome(*served, None)

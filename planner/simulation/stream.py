@@ -54,10 +54,10 @@ def stream_pool(
             against them.
 
     Raises:
-        ValueError: The pool schedules by priority, which no stream does.
+        ValueError: The pool schedules by priority, or has ranks or stages, which no stream does.
     """
-    if setup.priority is not None:
-        raise ValueError("streams are served first come, first served")
+    if setup.priority is not None or setup.step_wise:
+        raise ValueError("streams are served first come, first served, by one rank and one stage")
     rate = sum(rates_rps) * setup.simulated / setup.replicas
     stream = Stream(
         setup.law,

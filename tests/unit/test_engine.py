@@ -282,6 +282,7 @@ NOT_V1 = replace(ENGINE, kind="sarathi")
         (GOOD, replace(ONE, engine=replace(NOT_V1, prefix_caching=True)), "prefix_caching"),
         (GOOD, replace(ONE, engine=replace(NOT_V1, pp_degree=2)), "pp_degree"),
         (GOOD, Colocated(replace(ENGINE, pp_degree=2), LAW, 2, lock_step=True), "lock_step"),
+        (GOOD, Colocated(ENGINE, LAW, 3, lock_step=True, ranks=2), "ranks"),
         (GOOD, replace(SPLIT, decode=NOT_V1), "v1"),
         (GOOD, replace(SPLIT, hop=-1), "link"),
         (GOOD, replace(ONE, law=StepLaw(())), "knots"),

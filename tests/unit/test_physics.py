@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from planner.candidates.physics import empty_replica, reachable
+from planner.curves.memory import ONE_DEVICE
 from planner.curves.step_law import StepLaw, law_fields
 from planner.kernels import Limits, simulate_pool
 
@@ -13,7 +14,7 @@ from planner.kernels import Limits, simulate_pool
 def build(law: StepLaw, budget: int) -> SimpleNamespace:
     """What the closed form reads of a build."""
     return SimpleNamespace(
-        curve=SimpleNamespace(step_law=law, path_s=0.0),
+        curve=SimpleNamespace(step_law=law, path_s=0.0, layout=ONE_DEVICE),
         max_num_batched_tokens=budget,
         accelerator="any",
     )

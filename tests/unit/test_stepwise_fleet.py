@@ -89,6 +89,15 @@ def test_ranks_in_lock_step_wait_for_the_longest_of_them():
     assert outcome.n_steps == (2, 1)
 
 
+def test_engines_of_ranks_do_not_wait_for_one_another():
+    # ranks 0 and 1: 4 and 10 tokens, both 0..20; ranks 2 and 3 are another engine: 1 token 0..11,
+    # and what comes to rank 3 at 12 starts at once
+    setup = Colocated(ENGINE, LAW, 4, RouterOptions(), lock_step=True, ranks=2)
+    jobs = [Job(0, 4, 1), Job(0, 10, 1), Job(0, 1, 1), Job(12, 1, 1)]
+    outcome = simulate(jobs, setup)
+    assert [record.token_times for record in outcome.records] == [[20], [20], [11], [23]]
+
+
 def test_pull_queues_hops_allocates_reads_and_recomputes_one_token():
     # P 0..14; D queues at 15, allocates and reads 8 ticks and 3 of latency: 26; one token
     # 26..37 is the first at the client, the next 37..48

@@ -32,6 +32,10 @@ def check(traffic: Traffic, setup: Colocated | Disaggregated) -> None:
     if isinstance(setup, Colocated):
         sides = [(setup.engine, setup.law, setup.router, setup.replicas)]
         lock_step = setup.lock_step and setup.engine.depth > 1
+        _check(
+            setup.ranks == 0 or (setup.ranks > 0 and setup.replicas % setup.ranks == 0),
+            "ranks: must divide the replicas",
+        )
         _check(not lock_step, "lock_step: needs one step in flight: no async_scheduling, no PP")
     else:
         sides = [

@@ -158,11 +158,12 @@ def _sides(setup: Colocated | Disaggregated) -> tuple[_Side, _Side]:
 
 def _topology(setup: Colocated | Disaggregated) -> list[int]:
     if isinstance(setup, Colocated):
-        return [int(setup.lock_step), setup.replicas, setup.replicas, 0, 0, 0, 0]
+        ranks = setup.ranks or setup.replicas
+        return [int(setup.lock_step), setup.replicas, setup.replicas, ranks, 0, 0, 0, 0]
     mode = 2 if setup.mode == "nixl_pull" else 3
     link = setup.link
     return [
-        *(mode, setup.n_prefill, setup.n_decode, setup.hop),
+        *(mode, setup.n_prefill, setup.n_decode, 1, setup.hop),
         *(link.ticks_per_token, link.latency, link.sharing == "fair"),
     ]
 

@@ -117,13 +117,24 @@ class Cluster:
 
 
 class LockStepCluster(Cluster):
-    """Attention-DP ranks: all begin a step together, and wait for the longest of them."""
+    """Attention-DP ranks: those of a group begin a step together, and wait for the longest."""
+
+    def __init__(
+        self, engines: Sequence[Engine], entry: Router, records: list[Record], ranks: int
+    ) -> None:
+        super().__init__(engines, entry, records)
+        self.ranks = ranks
 
     def schedule(self, now: int) -> list[tuple[int, Step]]:
-        """Plan one step on every rank, unless one is under way."""
-        if any(engine.in_flight for engine in self.engines):
-            return []
+        """Plan one step on every rank of the groups that something happened to and that rest."""
+        groups = sorted({index // self.ranks for index in self.touched})
         self.touched = set()
-        planned = [i for i in range(len(self.engines)) if self.schedule_one(i, now)]
+        return [item for group in groups for item in self._schedule_group(group, now)]
+
+    def _schedule_group(self, group: int, now: int) -> list[tuple[int, Step]]:
+        mine = range(group * self.ranks, (group + 1) * self.ranks)
+        if any(self.engines[i].in_flight for i in mine):
+            return []
+        planned = [i for i in mine if self.schedule_one(i, now)]
         end = max((self.engines[i].in_flight[-1].end for i in planned), default=now)
         return [(i, self.engines[i].stretch(end)) for i in planned]

@@ -95,9 +95,11 @@ class Colocated:
     """Equal replicas, each of which prefills and decodes, behind one router.
 
     Attributes:
-        lock_step: The replicas are attention-DP ranks of one engine: they begin each step
+        lock_step: The replicas are attention-DP ranks: those of one engine begin each step
             together, and it lasts as long as the longest of theirs (no steps in flight
             besides it: needs a depth of 1).
+        ranks: With ``lock_step``: how many of them, in order, are one engine; a divisor of
+            ``replicas``. 0: all.
     """
 
     engine: EngineOptions
@@ -105,6 +107,7 @@ class Colocated:
     replicas: int = 1
     router: RouterOptions = RouterOptions()
     lock_step: bool = False
+    ranks: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,8 +84,10 @@ def simulate(
 def _build(setup: Colocated | Disaggregated, records: list[Record]) -> Cluster:
     if isinstance(setup, Colocated):
         engines = [Engine(setup.engine, setup.law) for _ in range(setup.replicas)]
-        kind = LockStepCluster if setup.lock_step else Cluster
-        return kind(engines, Router(setup.router, engines), records)
+        router = Router(setup.router, engines)
+        if setup.lock_step:
+            return LockStepCluster(engines, router, records, setup.ranks or setup.replicas)
+        return Cluster(engines, router, records)
     return SplitCluster(setup, records)
 
 

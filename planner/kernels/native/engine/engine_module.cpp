@@ -209,6 +209,7 @@ PyObject* simulate_unguarded(PyObject* args) {
   setup.topology = static_cast<Topology>(in.number(0, 3));
   setup.n_first = in.number(1, 1 << 20);
   setup.n_decode = in.number(0, 1 << 20);
+  setup.ranks = in.number(1, 1 << 20);
   setup.hop = in.number(0, kNever);
   setup.ticks_per_token = in.number(0, kNever);
   setup.latency = in.number(0, kNever);
@@ -228,6 +229,8 @@ PyObject* simulate_unguarded(PyObject* args) {
   if (split && setup.decode.kind != Kind::kV1) return refuse("only v1 receives KV");
   if (setup.topology == Topology::kLockStep && setup.first.depth() > 1)
     return refuse("lock-step ranks have one step in flight");
+  if (setup.topology == Topology::kLockStep && setup.n_first % setup.ranks != 0)
+    return refuse("ranks do not divide the replicas");
   Reader first(routers[0].data(), routers[0].size()), decode(routers[1].data(), routers[1].size());
   setup.first_router = read_router(&first, setup.n_first);
   setup.decode_router = read_router(&decode, std::max<i64>(1, setup.n_decode));

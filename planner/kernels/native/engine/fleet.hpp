@@ -24,6 +24,7 @@ enum class Topology { kColocated = 0, kLockStep = 1, kPull = 2, kPush = 3 };
 struct Setup {
   Topology topology = Topology::kColocated;
   i64 n_first = 1, n_decode = 0;  // replicas, or prefill and decode engines
+  i64 ranks = 1;                  // that take steps together, in lock step
   i64 hop = 0, ticks_per_token = 0, latency = 0;
   bool fair = false;
   i64 max_steps = 0;
@@ -305,20 +306,31 @@ class Fleet {
     engine.forget(it);
   }
 
-  // Attention-DP ranks: all begin a step together, and wait for the longest of them.
+  // Attention-DP ranks: those of a group begin a step together, and wait for the longest.
   void schedule_together(i64 now) {
-    for (const auto& engine : engines_)
-      if (engine->in_flight()) return;
-    std::vector<i64> planned;
-    i64 end = 0;
-    for (i64 i = 0; i < size(); ++i) {
-      is_touched_[i] = 0;
-      if (!schedule_one(i, now)) continue;
-      planned.push_back(i);
-      end = std::max(end, engines_[i]->last_end());
+    if (touched_.size() > 1) std::sort(touched_.begin(), touched_.end());
+    i64 last = -1;
+    for (const i64 index : touched_) {
+      is_touched_[index] = 0;
+      const i64 group = index / setup_.ranks;
+      if (group == last) continue;
+      last = group;
+      schedule_group(group * setup_.ranks, now);
     }
     touched_.clear();
-    for (const i64 i : planned) {
+  }
+
+  void schedule_group(i64 first, i64 now) {
+    for (i64 i = first; i < first + setup_.ranks; ++i)
+      if (engines_[i]->in_flight()) return;
+    planned_.clear();
+    i64 end = 0;
+    for (i64 i = first; i < first + setup_.ranks; ++i) {
+      if (!schedule_one(i, now)) continue;
+      planned_.push_back(i);
+      end = std::max(end, engines_[i]->last_end());
+    }
+    for (const i64 i : planned_) {
       engines_[i]->stretch(end);
       ends_.set(i, end);
     }
@@ -342,6 +354,7 @@ class Fleet {
   i64 total_steps_ = 0;
   std::vector<Sampled> sampled_;
   std::vector<Transfer> done_;
+  std::vector<i64> planned_;
 };
 
 }  // namespace planner::engine
