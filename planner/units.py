@@ -185,6 +185,7 @@ def _quantity(dimension: Dimension, least: float, most: float) -> object:
 
 if TYPE_CHECKING:
     Seconds = float
+    SecondsOrNone = float
     RequestsPerSecond = float
     RequestsPerSecondOrNone = float
     Bytes = float
@@ -196,6 +197,7 @@ if TYPE_CHECKING:
 else:
     Seconds = _quantity(TIME, 1e-12, 315_360_000)
     """From a picosecond, the tick of the simulation, to ten years."""
+    SecondsOrNone = _quantity(TIME, 0, 315_360_000)
     RequestsPerSecond = _quantity(RATE, LEAST_RPS, MOST_RPS)
     RequestsPerSecondOrNone = _quantity(RATE, 0, MOST_RPS)
     Bytes = _quantity(MEMORY, 0, 1e15)

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from planner.spec import Spec
-from planner.units import Seconds, Share, UnitPrice
+from planner.units import SecondsOrNone, Share, UnitPrice
 
 Count = Annotated[int, Field(gt=0, le=10_000_000)]
 
@@ -50,8 +50,8 @@ class SupplyTerms(Spec):
     owned: Owned | None = None
     reserved: Reserved | None = None
     spot: Spot | None = None
-    start_time: Annotated[Seconds, Field(ge=0)] = 0.0
+    start_time: SecondsOrNone = 0.0
     """From hiring an accelerator, or clearing one, to a replica that serves; hired ones are paid
     meanwhile."""
-    least_time: Annotated[Seconds, Field(ge=0)] = 0.0
+    least_time: SecondsOrNone = 0.0
     """For how long an accelerator on demand is paid at least once it is started."""

@@ -15,6 +15,7 @@ from planner.errors import InputError
 from planner.fleet import FleetPlan, Interval, read_plan
 from planner.scenario.aim import Solver
 from planner.scenario.arrivals import Arrivals, Bursts, Renewal, Replay, Sessions, Users
+from planner.scenario.hard_limits import FleetLimits
 from planner.scenario.lengths import (
     Columns,
     Gamma,
@@ -32,7 +33,7 @@ from planner.scenario.overrides import apply_overrides
 from planner.scenario.policies import Policies
 from planner.scenario.scenario import Scenario
 from planner.scenario.slo import PromptBucket, Slo
-from planner.scenario.supply import AcceleratorOffer, Limits, PriceChoice
+from planner.scenario.supply import AcceleratorOffer, PriceChoice
 from planner.scenario.traffic import Growth, Profile, Traffic
 from planner.scenario.workload import Workload
 from planner.source import parse_yaml
@@ -179,7 +180,7 @@ scenarios = st.builds(
     traffic=traffics,
     accelerators=offers,
     policies=policies,
-    limits=st.builds(Limits, budget=st.none() | st.just(0.0) | st.floats(1e-6, 1e12)),
+    limits=st.builds(FleetLimits, budget=st.none() | st.just(0.0) | st.floats(1e-6, 1e12)),
     objective=st.sampled_from(("max_goodput_per_usd", "min_cost", "max_goodput")),
     solver=st.builds(
         Solver, seed=st.integers(0, 2**32 - 1), gap=st.floats(0, 0.99), time_limit=times
