@@ -69,7 +69,7 @@ def _alternatives(why: Why) -> Iterator[RenderableType]:
         yield heading("Runners-up, by measured operating points")
         yield lines(map(_runner_up, why.runners_up))
     if why.price_ranges:
-        yield heading("Prices between which the plan stays the best")
+        yield heading("Prices between which the plan stays the best, by measured points")
         yield grid(
             ("accelerator", ">now", ">from", ">to", "below it", "above it"),
             [_range(x) for x in why.price_ranges],
