@@ -145,7 +145,7 @@ ONE_CHANGE = {
     ),
     "empty list": (
         (GOOD[GOOD.index("accelerators:") :], "accelerators: []\n"),
-        "14:1: accelerators: needs at least 1 entry; the list is empty",
+        "14:1: accelerators: missing: give accelerators, or whole nodes",
     ),
     "wrong type": (
         ("arrivals: {poisson: 20 req/s}", "arrivals: 20 req/s"),

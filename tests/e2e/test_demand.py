@@ -8,6 +8,7 @@ import pytest
 
 from planner.cli import main
 from planner.data import shipped
+from planner.planning import relaxing
 
 USERS = "workloads.chat.arrivals.closed_loop.users"
 THINK = "workloads.chat.arrivals.closed_loop.think_time.mean"
@@ -96,7 +97,7 @@ def test_a_tail_of_long_prompts_gets_replicas_of_its_own(tmp_path, capsys):
     at, numbers = split["up_to"], decision["numbers"]
     assert decision["answer"] == f"at {at:,} tokens"
     assert numbers[f"usd_per_hour_split_at_{at}"] == plan["totals"]["cost_usd_per_hour"]
-    assert numbers["usd_per_hour_one_pool"] > 2 * plan["totals"]["cost_usd_per_hour"]
+    assert numbers["usd_per_hour_one_pool"] > 1.5 * plan["totals"]["cost_usd_per_hour"]
     missed = numbers["short_requests_missed_in_one_pool"]
     waited = numbers["short_requests_missed_by_waiting_for_prefills_in_one_pool"]
     assert 0.9 * missed < waited <= missed < 0.05
@@ -129,7 +130,13 @@ def test_a_split_that_does_not_pay_is_priced_and_left(capsys):
     assert min(priced) >= decision["numbers"]["usd_per_hour_one_pool"]
 
 
-def test_too_small_a_stock_is_told_for_a_fleet_with_a_split_too(capsys):
+@pytest.fixture
+def no_relaxations(monkeypatch):
+    """Leave out the search for changes that would mend a question; it takes minutes of plans."""
+    monkeypatch.setattr(relaxing, "with_relaxations", lambda loaded, answer, **_: answer)
+
+
+def test_too_small_a_stock_is_told_for_a_fleet_with_a_split_too(no_relaxations, capsys):
     """Four accelerators are one too few with long prompts apart, and more without."""
     words = ("--set", "accelerators.h100-sxm.stock=4")
     assert main(["plan", str(TAIL), "--json", *words]) == 3
@@ -225,7 +232,7 @@ def test_a_window_without_traffic_is_told(tmp_path, capsys):
     assert ":14:5: workloads.1.completion_window: needs traffic" in capsys.readouterr().err
 
 
-def test_no_room_at_all_is_infeasible(capsys):
+def test_no_room_at_all_is_infeasible(no_relaxations, capsys):
     """Stock for the chat's peak alone; the index brings more than its valleys hold."""
     settings = ("accelerators.h100-sxm.stock=6", "workloads.index.arrivals.poisson=200 req/s")
     words = [word for s in settings for word in ("--set", s)]

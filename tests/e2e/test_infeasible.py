@@ -91,7 +91,13 @@ CASES = {
         (STOCK, "accelerators.l40s.stock"),
     ),
     "attainment": Case(
-        (f"{STOCK}=2", f"{SLO}.attainment=99 %", f"{ARRIVALS}=38 req/s"),
+        (
+            f"{STOCK}=2",
+            f"{SLO}.attainment=99 %",
+            f"{ARRIVALS}=38 req/s",
+            "policies.max_num_seqs=[256]",  # of policies alike, chance tells which is found
+            "policies.max_num_batched_tokens=[8192]",
+        ),
         "stock of h100-sxm",
         (f"{SLO}.attainment", f"{SLO}.tpot"),
     ),

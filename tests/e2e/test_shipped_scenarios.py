@@ -421,7 +421,7 @@ def test_a_share_of_requests_beyond_the_context_is_told():
 
 
 def test_long_prompts_get_a_pool_of_their_own_and_the_plan_says_what_sharing_costs():
-    """In shared replicas short requests miss by waiting behind the prefill of long ones."""
+    """In shared replicas short requests miss by the prefill of long ones: most wait behind it."""
     plan = plan_of("long-prompts")
     (decision,) = [d for d in plan.decisions if d.question == "do workloads share replicas"]
     assert decision.answer == "segregated"
@@ -432,7 +432,9 @@ def test_long_prompts_get_a_pool_of_their_own_and_the_plan_says_what_sharing_cos
     )
     (chat,) = [w for w in shared.workloads if w.id == "chat"]
     waiting = chat.misses.queue + chat.misses.prefill_interference
-    assert waiting > 0.8 * (1 - chat.attainment.value) > 0
+    assert waiting > 0.6 * (1 - chat.attainment.value) > 0
+    by_prefills = waiting + chat.misses.decode_interference
+    assert by_prefills > 0.95 * (1 - chat.attainment.value)
 
 
 @compiled_only

@@ -167,7 +167,8 @@ def test_any_parts_and_the_six_of_replicas_are_charged_alike(seed: int) -> None:
     """Two independent ways to the Shapley shares of colocated requests."""
     rng = np.random.default_rng(seed)
     n = 40
-    p = Parts(*rng.integers(-3 if seed % 3 else 0, 60, (9, n)))
+    nothing = np.zeros(n, np.int64)  # of transfers and hand-offs, in replicas that do both
+    p = Parts(*rng.integers(-3 if seed % 3 else 0, 60, (9, n)), nothing, nothing)
     p = p._replace(prefill=np.abs(p.prefill), decode_solo=np.abs(p.decode_solo))
     first_by, rest_by = rng.integers(0, 200, (2, n))
     whole_by = rng.integers(50, 300, n) if seed % 2 else None

@@ -291,7 +291,8 @@ class FastEngine final : public LazyEngine {
     if (!head || decoding_ >= options_.max_num_batched_tokens ||
         running_.size() == options_.max_num_seqs)
       return steps;  // nobody is looked at
-    if (uncut && piece(head->tokens()) > options_.max_num_batched_tokens) return 1;
+    // as its cached prefix is given away it may lack room in the step instead of blocks
+    if (uncut && (ledger_ || piece(head->tokens()) > options_.max_num_batched_tokens)) return 1;
     const i64 tick = hopeless_from(*head);
     return tick == kNever ? steps : run_.steps_to_cover(std::max<i64>(1, tick - now), steps);
   }
