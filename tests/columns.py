@@ -8,7 +8,8 @@ from planner.candidates.enumerate import enumerate_builds
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
 from planner.planning.clock import Clock
-from planner.planning.pricing import Pricing, columns_of
+from planner.planning.column_prices import columns_of
+from planner.planning.pricing import Pricing
 from planner.planning.study import study_of
 from planner.planning.teller import Teller
 from planner.problem.resolve import resolve

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from planner.candidates.template import Template
 
 
+def pool_size(template: Template, rate_rps: float) -> int:
+    """Return the units that would serve all of a template's demand at a load of one."""
+    return max(1, round(sum(template.mix_rps) / rate_rps))
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One template, and how much it can carry at most, so far as is known."""
@@ -49,7 +54,7 @@ class Column:
     @property
     def pool_size(self) -> int:
         """Units that would serve all of the template's demand at that load."""
-        return max(1, round(sum(self.template.mix_rps) / self.most_rps))
+        return pool_size(self.template, self.most_rps)
 
     def at(self, load_rps: float) -> tuple[float, ...]:
         """Return a total load by workload, in the template's mix."""

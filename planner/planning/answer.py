@@ -14,6 +14,7 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.answered import Answer, Tried
 from planner.planning.clock import Clock
+from planner.planning.column_prices import columns_of
 from planner.planning.deferral import NOT_PLACED, grown, place_deferred
 from planner.planning.document import plan_document
 from planner.planning.hourly import NOT_ADAPTED, adapt, no_terms, settled
@@ -22,7 +23,7 @@ from planner.planning.lengths_sweep import sweep_lengths
 from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
 from planner.planning.priced import MEASURED_TO, coarsely, refine_priced
-from planner.planning.pricing import Pricing, columns_of
+from planner.planning.pricing import Pricing
 from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
 from planner.planning.scenarios import planned_for, scenario_results
 from planner.planning.split import is_better, limits_of_a_split, price_splits, split_decisions

@@ -16,13 +16,20 @@ from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from planner.candidates.columns import Column
+from planner.candidates.columns import pool_size
 from planner.candidates.frontier import measure_frontier, setup_of
-from planner.candidates.screen import KEEPS_AT_NO_LOAD, Screened, bounds_of
+from planner.candidates.screen import KEEPS_AT_NO_LOAD, Screened
 from planner.candidates.template import Removed
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose
 from planner.milp.pricing import improvement_on, relaxation_of
+from planner.planning.column_prices import (
+    break_even_rps,
+    cost_of,
+    loss_of,
+    shortfall,
+    undominated,
+)
 from planner.planning.program import instance_of
 from planner.simulation.capacity import SCREENING, coarse_capacity, margin_at
 from planner.simulation.fleet import THREADS
@@ -30,10 +37,10 @@ from planner.simulation.fleet import THREADS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from planner.candidates.columns import Column
     from planner.candidates.frontier import Frontier
     from planner.candidates.template import Template
     from planner.milp import Choice
-    from planner.milp.objective import Objective
     from planner.milp.pricing import Relaxation, UnitPrices
     from planner.planning.clock import Clock
     from planner.planning.teller import Teller
@@ -77,75 +84,6 @@ class Proof:
     measured: int
     open: int
     """Templates that were settled without being measured."""
-
-
-def columns_of(
-    study: Study, groups: Mapping[tuple[int, ...], Sequence[Template]], tpot_s: Sequence[float]
-) -> tuple[dict[str, Column], list[Removed]]:
-    """Return every template with the most that it could carry by the mean field, and those none."""
-    columns: dict[str, Column] = {}
-    removed: list[Removed] = []
-    for _, templates in sorted(groups.items()):
-        for template, bound in zip(templates, bounds_of(study, templates, tpot_s), strict=True):
-            if bound.load_rps > 0:
-                because = f"mean field, limited by {bound.limited_by}"
-                columns[template.id] = Column(template, bound, bound.load_rps, because)
-            else:
-                why = f"{bound.limited_by} allows no load at all"
-                removed.append(Removed(template.id, why, {}))
-    return columns, removed
-
-
-def shortfall(objective: Objective, value: float, bound: float) -> float:
-    """Return by which share a value falls short of a bound, at least 0."""
-    lost = value - bound if objective == "min_cost" else bound - value
-    return max(lost, 0.0) / abs(value) if value else 0.0
-
-
-def rates_at(problem: Problem, template: Template, load_rps: Sequence[float]) -> dict[str, float]:
-    """Return rates by the ids of the workloads that a template serves."""
-    return {problem.demands[w].id: load_rps[w] for w in template.serves}
-
-
-def loss_of(problem: Problem, prices: UnitPrices, column: Column) -> float:
-    """Return the reduced cost of a template at the most it can carry."""
-    load = rates_at(problem, column.template, column.at(column.most_rps))
-    return prices.loss(_cost(prices, column), [(load, load)])
-
-
-def break_even_rps(problem: Problem, prices: UnitPrices, column: Column) -> float:
-    """Return the load of a unit that is worth what the unit costs, if every request is compliant.
-
-    Infinite where no load is.
-    """
-    load = rates_at(problem, column.template, column.at(column.most_rps))
-    worth = sum((prices.load[w] + prices.goodput[w]) * rate for w, rate in load.items())
-    if worth <= 0:
-        return float("inf")
-    return _cost(prices, column) / worth * column.most_rps
-
-
-def undominated(columns: Iterable[Column]) -> list[Column]:
-    """Leave out templates beside which another takes no more devices and carries no less.
-
-    Among templates that were not measured: of one accelerator, for the same workloads.
-    """
-    kept: list[Column] = []
-    for one in sorted(columns, key=lambda c: (-c.most_rps, c.template.build.accelerators)):
-        build = one.template.build
-        if not any(
-            other.template.serves == one.template.serves
-            and other.template.build.accelerator == build.accelerator
-            and other.template.build.accelerators <= build.accelerators
-            for other in kept
-        ):
-            kept.append(one)
-    return sorted(kept, key=lambda c: c.template.id)
-
-
-def _cost(prices: UnitPrices, column: Column) -> float:
-    build = column.template.build
-    return prices.cost(build.usd_per_hour, build.accelerators, build.accelerator)
 
 
 class Pricing:
@@ -304,7 +242,7 @@ class Pricing:
         """Simulate the best open templates where they would just pay; measure the best of these."""
         priced: list[tuple[float, str, float]] = []
         for j, column in self.columns.items():
-            cost = _cost(prices, column)
+            cost = cost_of(prices, column)
             loss = loss_of(self.problem, prices, column) if column.open else 0.0
             if loss < -self.gap * cost:
                 at = break_even_rps(self.problem, prices, column)
@@ -438,7 +376,7 @@ class Pricing:
         """Return by how much a pool keeps its promises at a load of one unit, by one short run."""
         self._check()
         column = self.columns[j]
-        size = max(1, round(sum(column.template.mix_rps) / load_rps))
+        size = pool_size(column.template, load_rps)
         setup = setup_of(column.template.build, size, self.problem.policies.router)
         run = self.effort.search
         requests = setup.run_requests(self.effort.screen_requests, run.per_replica)
@@ -454,7 +392,7 @@ class Pricing:
             for _ in range(MOST_SIZES):
                 if rate <= 0 or not _asks_for_other(template, rate, size):
                     break
-                size = _pool_size(template, rate)
+                size = pool_size(template, rate)
                 setup = setup_of(template.build, size, self.problem.policies.router)
                 each = max(
                     self.effort.screen_requests // setup.simulated, self.effort.search.per_replica
@@ -486,7 +424,7 @@ class Pricing:
             for _ in range(MOST_SIZES):
                 if not _asks_for_other(template, rate, size):
                     break
-                size = _pool_size(template, rate)
+                size = pool_size(template, rate)
                 frontier = measure_frontier(
                     self.study, template, router, size, rate, self.effort, self._check
                 )
@@ -504,14 +442,9 @@ class Pricing:
         return bool(names)
 
 
-def _pool_size(template: Template, rate_rps: float) -> int:
-    """Return the units that would serve all of a template's demand at a load of one."""
-    return max(1, round(sum(template.mix_rps) / rate_rps))
-
-
 def _asks_for_other(template: Template, rate_rps: float, size: int) -> bool:
     """Tell whether a load of one unit asks for a pool of quite another size; 0: none yet."""
-    wanted = _pool_size(template, rate_rps)
+    wanted = pool_size(template, rate_rps)
     return not (size / OTHER_SIZE < wanted < size * OTHER_SIZE)
 
 

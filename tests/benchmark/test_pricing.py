@@ -10,7 +10,7 @@ import pytest
 from planner.candidates.frontier import measure_frontier
 from planner.milp import choose
 from planner.milp.pricing import relaxation_of
-from planner.planning.pricing import shortfall
+from planner.planning.column_prices import shortfall
 from planner.planning.program import instance_of
 from tests.columns import CHAT, CODE, DOCS, LARGE, SMALL_LLM, question, scenario, workload
 

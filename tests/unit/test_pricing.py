@@ -11,7 +11,7 @@ from planner.errors import LimitReachedError
 from planner.kernels import COMPILED
 from planner.milp import choose
 from planner.planning.clock import Clock
-from planner.planning.pricing import shortfall
+from planner.planning.column_prices import shortfall
 from planner.planning.program import instance_of
 from tests.columns import CHAT, DOCS, LARGE, SMALL_LLM, question, scenario, workload
 
