@@ -115,7 +115,9 @@ def parts_of(model: Model, program: Program) -> Parts:
     place = {t: i for i, t in enumerate(model.data.T)}
     columns = np.full(len(at), TIED, dtype=np.int64)
     v = model.v
-    timed = itertools.chain(v.n.items(), v.N.items(), v.x.items(), v.z.items(), v.O.items())
+    timed = itertools.chain(
+        v.n.items(), v.N.items(), v.x.items(), v.z.items(), v.O.items(), v.r.items()
+    )
     for index, column in timed:
         columns[at[column.name]] = place[index[-1]]
     for column in v.R.values():

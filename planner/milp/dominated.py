@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.milp.fit import weights_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -48,7 +50,8 @@ def without_dominated(data: Instance, keep: Iterable[str] = ()) -> Instance:
     curves = {j: curve for j, curve in _curves(data).items() if j not in named}
     groups: dict[object, list[str]] = {}
     for j, (mix, _, _) in curves.items():
-        kind = (data.accelerator_of[j], data.devices[j], barred.get(j, ()), mix)
+        place = (data.devices[j], barred.get(j, ()), weights_of(data, j))
+        kind = (data.accelerator_of[j], place, mix)
         groups.setdefault(kind, []).append(j)
     needless = {j for group in groups.values() for j in _needless(data, group, curves)}
     kept = tuple(j for j in data.J if j not in needless)

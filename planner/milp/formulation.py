@@ -18,6 +18,7 @@ from planner.milp.constraints.failures import (
     survivors_are_offered_the_rest,
     survivors_run_at_operating_points,
 )
+from planner.milp.constraints.fits import fleets_have_room, one_way_to_have_room_is_chosen
 from planner.milp.constraints.nodes import (
     groups_fit_in_nodes,
     moves_are_counted,
@@ -127,6 +128,8 @@ CONSTRAINTS: Final[Mapping[str, Family]] = {
     "C19": what_is_hired_stays_its_time,
     "C20": fleets_change_within_their_ramp,
     "C21": what_is_used_is_held,
+    "C28": fleets_have_room,
+    "C29": one_way_to_have_room_is_chosen,
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
-from planner.milp import indices, terms
+from planner.milp import fit, indices, terms
 from planner.milp import nodes as whole_nodes
 from planner.milp.deferral import Deferral, mistakes_of
 from planner.milp.indices import ALONE
@@ -94,6 +94,8 @@ class Instance:
     """Domains that consist of whole nodes, and what failures take; None means that none does."""
     terms: Terms | None = None
     """How accelerators are held and paid; units of those without terms cost ``usd_per_hour``."""
+    fits: tuple[fit.Fit, ...] = ()
+    """f: what the nodes have room for, as far as a placement showed it."""
 
     def __post_init__(self) -> None:
         mistakes = [*_sets(self)]
@@ -103,6 +105,8 @@ class Instance:
             mistakes += [*_ids("S", self.deferral.S), *mistakes_of(self.deferral, self.J)]
         if self.nodes is not None and not mistakes:
             mistakes += whole_nodes.mistakes_of(self)
+        if self.fits and not mistakes:
+            mistakes += [*_ids("fits", tuple(f.id for f in self.fits)), *fit.mistakes_of(self)]
         if self.terms is not None:
             mistakes += [*terms.mistakes_of(self.terms, self.G, self.T, self.hours)]
         if mistakes:

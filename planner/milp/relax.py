@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Limit = tuple[str, tuple[str, ...]]
 
-LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C14", "C32", "C34", "C36", "C40")
+LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C14", "C28", "C32", "C34", "C36", "C40")
 """Families that a user could loosen."""
 DEMANDS: Final = ("C2", "C39")
 """Families that give way where no limit is in the way: demand that no unit takes."""
@@ -238,6 +238,7 @@ def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, 
         "C7": (data.max_units.get(i), "units"),
         "C8": (data.budget_usd_per_hour, "USD/h"),
         "C9": (data.goodput_floor_rps, "req/s"),
+        "C28": (_room(data, index) if number == "C28" else None, "replicas"),
         "C32": (where.stock.get(i), "nodes"),
         "C34": (where.power[i][1] if i in where.power else None, "W"),
         "C36": (where.moves, "units started or stopped"),
@@ -246,6 +247,12 @@ def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, 
     }
     limit, unit = of[number]
     return float(limit or 0.0), unit
+
+
+def _room(data: Instance, index: tuple[str, ...]) -> int:
+    """Return what the nodes have room for, by a row of C28."""
+    fit = next(f for f in data.fits if f.id == index[0])
+    return dict(fit.rows())[index[1]].most
 
 
 def _is_limit(data: Instance, number: str, index: tuple[str, ...]) -> bool:

@@ -97,8 +97,8 @@ def _pairs(model: Model, merged: Model) -> list[list[int]]:
         of[column.name] = [at[v.Y[g, c, d, a, b].name] for d in homes(g)]
     for (j, _, a, b), column in w.s.items():
         of[column.name] = [at[v.s[j, d, a, b].name] for d in model.data.domains_of(j)]
-    for i, lent in w.u.items():
-        of[lent.name] = [at[v.u[i].name]]
+    for i, lent in (*w.u.items(), *w.r.items()):
+        of[lent.name] = [at[(v.r[i] if i in v.r else v.u[i]).name]]
     for slot in (*w.y.values(), *w.q.values()):
         of[slot.name] = [at[slot.name]]
     return [of[name] for name in merged.program.columns]

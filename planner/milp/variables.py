@@ -46,6 +46,8 @@ class Variables:
     """Y_gcdab: of these, those that are started for period b after period a (integer)."""
     s: Mapping[tuple[str, str, str, str], pulp.LpVariable]
     """y_jdab: units of j in d that are started for period b after period a."""
+    r: Mapping[tuple[str, str, str], pulp.LpVariable]
+    """r_fit: 1 if row i of fit f is kept in period t, where f has several (binary)."""
 
 
 def name_of(family: str, index: Iterable[str]) -> str:
@@ -122,6 +124,12 @@ def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
             for j in data.J
             for d in data.domains_of(j)
             for step in (steps if data.accelerator_of[j] in slow else ())
+        },
+        r={
+            (fit.id, i, t): problem.add_variable(name_of("r", (fit.id, i, t)), 0, 1, pulp.LpInteger)
+            for fit in data.fits
+            for i, _ in fit.rows()
+            for t in (data.T if len(fit.any_of) > 1 else ())
         },
     )
 

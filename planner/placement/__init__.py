@@ -1,7 +1,7 @@
 """Which devices of which node run every replica."""
 
 from planner.placement.check import broken_promises
-from planner.placement.place import place
+from planner.placement.place import place, refusal
 from planner.placement.wanted import NotPlaced, Placed, Placement, Short, Wanted
 
 __all__ = [
@@ -12,4 +12,5 @@ __all__ = [
     "Wanted",
     "broken_promises",
     "place",
+    "refusal",
 ]

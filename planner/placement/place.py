@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ortools.sat.python import cp_model
 
+from planner.placement.cuts import counting_cut, devices_cut, hull_cut, least_cut
 from planner.placement.enough import enough
 from planner.placement.islands import all_islands
 from planner.placement.names import name_them
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from planner.placement.islands import Island
     from planner.placement.names import Value
     from planner.placement.program import Item, Program
-    from planner.placement.wanted import Placed, Wanted
-    from planner.topology import Topology
+    from planner.placement.wanted import Placed, Short, Wanted
+    from planner.topology import Cut, Topology
 
 EFFORT: Final = 2.0
 """Deterministic seconds of the solver, a few times as many on the clock; per goal."""
@@ -54,21 +56,106 @@ def place(
     islands = all_islands(topology, wanted, staying)
     shorts = shorts_of(topology, items, islands)
     if shorts:
-        return NotPlaced(shorts, True, shorts[0].reason)
-    topology = enough(topology, items, (i.domain.id for i in islands if i.existing))
-    left = {d.id for d in topology.domains}
-    islands = tuple(i for i in islands if i.domain.id in left)
+        cuts = _counted(topology, items, islands, shorts)
+        return NotPlaced(shorts, True, shorts[0].reason, cuts)
+    named = [i.domain.id for i in islands if i.existing]
+    topology, every, all_of_them = enough(topology, items, named), topology, islands
+    islands = _in(topology, islands)
     p = build(topology, items, islands)
     spread(p, topology)
     found = _goals(p, seed, effort)
     if found is None:
-        return _most(topology, items, islands, seed, effort)
+        most = _most(topology, items, islands, seed, effort)
+        return _with_cut(most, every, items, all_of_them, seed, effort)
     value, proven = found
     stayed = sum(value(e) for e in p.kept)
     placed = name_them(p, topology, wanted, islands, value)
     return Placement(
         placed, _could_stay(wanted, islands) - stayed, _opened(placed, islands), proven
     )
+
+
+def refusal(
+    topology: Topology, wanted: Sequence[Wanted], *, seed: int = 0, effort: float = EFFORT
+) -> NotPlaced | None:
+    """Return why a fleet has no place; None where it has one, or where nothing is proven.
+
+    Args:
+        topology: Where everything stands.
+        wanted: Pools, each once.
+        seed: Of the solver.
+        effort: Deterministic seconds.
+    """
+    items = items_of(wanted)
+    islands = all_islands(topology, wanted, ())
+    shorts = shorts_of(topology, items, islands)
+    if shorts:
+        cuts = _counted(topology, items, islands, shorts)
+        return NotPlaced(shorts, True, shorts[0].reason, cuts)
+    if not _fails(topology, items, islands, seed, effort):
+        return None
+    few = enough(topology, items, ())
+    most = _most(few, items, _in(few, islands), seed, effort)
+    return _with_cut(most, topology, items, islands, seed, effort)
+
+
+def _in(topology: Topology, islands: Sequence[Island]) -> tuple[Island, ...]:
+    left = {d.id for d in topology.domains}
+    return tuple(i for i in islands if i.domain.id in left)
+
+
+def _counted(
+    topology: Topology,
+    items: tuple[Item, ...],
+    islands: Sequence[Island],
+    shorts: Sequence[Short],
+) -> tuple[Cut, ...]:
+    """Return the rows of what is too small, for any replicas."""
+    if any(i.domain is not None for i in items):
+        return ()
+    return tuple(
+        counting_cut(topology, islands, s.accelerator, s.size, s.reason)
+        if s.size is not None
+        else devices_cut(topology, islands, s.accelerator, s.reason)
+        for s in shorts
+    )
+
+
+def _with_cut(
+    found: NotPlaced,
+    topology: Topology,
+    items: tuple[Item, ...],
+    islands: Sequence[Island],
+    seed: int,
+    effort: float,
+) -> NotPlaced:
+    """Add the row that the fleet breaks, where it is proven to have no place."""
+    if not found.proven or any(i.domain is not None for i in items):
+        return found
+    cut = hull_cut(topology, items, islands, found.reason) or least_cut(
+        topology,
+        items,
+        islands,
+        lambda fewer: (
+            bool(shorts_of(topology, fewer, islands))
+            or _fails(topology, fewer, islands, seed, effort)
+        ),
+        found.reason,
+    )
+    return replace(found, cuts=(cut,))
+
+
+def _fails(
+    topology: Topology,
+    items: tuple[Item, ...],
+    islands: Sequence[Island],
+    seed: int,
+    effort: float,
+) -> bool:
+    """Tell whether a fleet is proven to have no place."""
+    few = enough(topology, items, ())
+    found, sure = _solved(build(few, items, _in(few, islands)).model, seed, effort)
+    return found is None and sure
 
 
 def _goals(p: Program, seed: int, effort: float) -> tuple[Value, bool] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from planner.placement.wanted import Short
@@ -24,9 +25,9 @@ def shorts_of(
     Domain by domain for what must be there, and over all domains.
     """
     found: list[Short] = []
-    free_in: dict[str, list[int]] = {}
+    free_in: dict[str, Counter[int]] = {}
     for island in islands:
-        free_in.setdefault(island.domain.id, []).append(len(island.slots))
+        free_in.setdefault(island.domain.id, Counter())[len(island.slots)] += 1
     for accelerator in dict.fromkeys(i.accelerator for i in items):
         mine = [i for i in items if i.accelerator == accelerator and i.count]
         domains = tuple(d.id for d in topology.domains if d.shape.accelerator == accelerator)
@@ -34,7 +35,7 @@ def shorts_of(
         if len(domains) > 1:
             scopes += [((d,), [i for i in mine if i.domain == d]) for d in domains]
         for scope, here in scopes:
-            free = [devices for d in scope for devices in free_in.get(d, ())]
+            free = [free_in[d] for d in scope if d in free_in]
             found += _rows(accelerator, scope, here, free, may_cross=topology.tp_may_cross)
     return tuple(found)
 
@@ -43,31 +44,46 @@ def _rows(
     accelerator: str,
     domains: tuple[str, ...],
     items: Sequence[Item],
-    free: Sequence[int],
+    free: Sequence[Counter[int]],
     *,
     may_cross: bool,
 ) -> Iterator[Short]:
     where = domains[0] if len(domains) == 1 else f"{len(domains)} domains"
     needs = sum(i.size * i.count for i in items)
-    if needs > sum(free):
+    devices = sum(f * n for domain in free for f, n in domain.items())
+    if needs > devices:
         weights = tuple((w.pool, w.devices) for i in items for w, _ in i.members)
-        reason = f"{needs} devices of {accelerator} are wanted in {where}, and {sum(free)} are free"
-        yield Short(accelerator, domains, weights, sum(free), needs, reason)
+        reason = f"{needs} devices of {accelerator} are wanted in {where}, and {devices} are free"
+        yield Short(accelerator, domains, weights, devices, needs, reason)
         return
     for size in sorted({i.size for i in items}, reverse=True):
         large = [i for i in items if i.size >= size]
-        if may_cross and size > max(free, default=0):
-            continue
-        has, wants = sum(f // size for f in free), sum(i.count for i in large)
+        has = sum(room_for(domain, size, may_cross=may_cross) for domain in free)
+        wants = sum(i.count for i in large)
         if wants > has:
-            at_least = f"{size} devices" if len({i.size for i in large}) == 1 else f"{size} or more"
+            sizes = {i.size for i in large}
+            at_least = f"{size} devices" if len(sizes) == 1 else f"{size} or more devices"
             reason = (
                 f"{wants} replicas of {at_least} are wanted in {where}, and its scale-up domains"
                 f" of {accelerator} have room for {has}"
             )
             weights = tuple((w.pool, 1) for i in large for w, _ in i.members[:1])
-            yield Short(accelerator, domains, weights, has, wants, reason)
+            yield Short(accelerator, domains, weights, has, wants, reason, size)
             return
+
+
+def room_for(free: Counter[int], size: int, *, may_cross: bool) -> int:
+    """Return how many replicas of a size, or of larger ones, the islands of a domain hold.
+
+    Args:
+        free: How many islands have so many free devices.
+        size: Devices of a replica.
+        may_cross: Whether one that is larger than any of them takes whole ones of the largest.
+    """
+    largest = max(free, default=0)
+    if may_cross and size > largest > 0:
+        return free[largest] // -(-size // largest)
+    return sum(f // size * n for f, n in free.items())
 
 
 def packing_short(

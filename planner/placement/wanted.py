@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.topology import Level
+    from planner.topology import Cut, Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A capacity that is too small: ``sum over pools of weight × replicas`` is above ``has``.
-
-    Any placement keeps the row, so it can be added to a program that chooses the replicas.
-    """
+    """A capacity that is too small: ``sum over pools of weight × replicas`` is above ``has``."""
 
     accelerator: str
     domains: tuple[str, ...]
@@ -72,6 +69,8 @@ class Short:
     has: int
     needs: int
     reason: str
+    size: int | None = None
+    """Where replicas of so many devices or more are counted; None where devices are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +81,6 @@ class NotPlaced:
     """Never empty where it was proven; the most binding first."""
     proven: bool
     reason: str
+    cuts: tuple[Cut, ...] = ()
+    """Rows that this fleet breaks and every fleet keeps that has a place; none where nothing was
+    proven, or where pools were told which domain to be in."""

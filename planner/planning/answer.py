@@ -191,7 +191,8 @@ def _search(
             return infeasible_plan(answer, "infeasible", reasons, left_out)
         refined = refine_priced(refinement, pricing, enough=enough)
     except NoFleetError as error:
-        return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
+        reasons = explain_limits(refinement.problem, error)
+        return infeasible_plan(answer, "infeasible", reasons, left_out)
     except (LimitReachedError, KeyboardInterrupt):
         if enough:  # what was cut short says nothing of whether there is a fleet
             raise
@@ -201,6 +202,7 @@ def _search(
             raise
     given = [r for r in left_out if r.name not in columns]
     left = (*given, *removed, *pricing.removed())
+    answer = replace(answer, problem=refinement.problem)
     return Found(answer, refined, tuple(pricing.screened()), left)
 
 
@@ -225,13 +227,15 @@ def _search_screened(
         refinement.measure_all(screened)
         refined = refinement.run(enough=enough)
     except NoFleetError as error:
-        return infeasible_plan(answer, "infeasible", explain_limits(problem, error), left_out)
+        reasons = explain_limits(refinement.problem, error)
+        return infeasible_plan(answer, "infeasible", reasons, left_out)
     except (LimitReachedError, KeyboardInterrupt):
         if enough:
             raise
         refined = refinement.hasty()
         if refined is None:
             raise
+    answer = replace(answer, problem=refinement.problem)
     return Found(answer, refined, tuple(screened), tuple(left_out))
 
 

@@ -83,6 +83,10 @@ def undominated(columns: Iterable[Column]) -> list[Column]:
 
 
 def cost_of(prices: UnitPrices, column: Column) -> float:
-    """Return what a unit costs at prices, with its devices at theirs."""
+    """Return what a unit costs at prices, with its devices at theirs, at least.
+
+    Rows about room on the nodes have prices too; left out, a unit looks cheaper than it is, and
+    one template more is simulated.
+    """
     build = column.template.build
     return prices.cost(build.usd_per_hour, build.accelerators, build.accelerator)

@@ -21,6 +21,7 @@ from planner.fleet import (
 from planner.planning.alternatives import alternatives, with_numbers
 from planner.planning.apart import together_or_apart
 from planner.planning.failures import failure_results, spare_decisions
+from planner.planning.fitting import what_places_cost
 from planner.planning.goals import changes_of, steps_of
 from planner.planning.group_pools import side_documents
 from planner.planning.hourly_document import objective_over, totals_over
@@ -151,6 +152,7 @@ def plan_document(
             *spare_decisions(problem, refined, shown, shown.failures),
             *((by_hour.decision,) if by_hour is not None else ()),
             *standing.decisions,
+            *what_places_cost(problem, refined, alone.fleet),
             *what_the_cache_is_worth(problem, alone, tried.cold),
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),
         ),

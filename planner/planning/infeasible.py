@@ -12,6 +12,7 @@ from planner.data import version
 from planner.fleet import Evidence, FleetPlan, Infeasibility, ObjectiveValue, Rejected
 from planner.milp import NoFleetError
 from planner.planning.document import effective_scenario
+from planner.planning.fitting import no_room
 from planner.planning.prefixes import why_slow
 
 if TYPE_CHECKING:
@@ -266,11 +267,14 @@ def _each_once(left_out: Iterable[Removed]) -> str:
 
 def explain_limits(problem: Problem, error: NoFleetError) -> tuple[Infeasibility, ...]:
     """Say which limits are in the way, and how far each alone would have to give."""
-    alone = tuple(_limit(s, "alone") for s in error.alone)
-    return alone or tuple(_limit(s, "together with the others") for s in error.together)
+    alone = tuple(_limit(problem, s, "alone") for s in error.alone)
+    together = "together with the others"
+    return alone or tuple(_limit(problem, s, together) for s in error.together)
 
 
-def _limit(short: Shortfall, how: str) -> Infeasibility:
+def _limit(problem: Problem, short: Shortfall, how: str) -> Infeasibility:
+    if short.family == "fleets_have_room":
+        return no_room(problem, short, how)
     what = ",".join(short.index)
     has, needs = (_quantity(x, short.unit) for x in (short.limit, short.needs))
     name, change = f"{short.family} {what}".strip(), needs

@@ -29,6 +29,10 @@ LEAST_ATTAINMENT: Final = 0.01
 MOST_MEMORY: Final = 0.97
 """Share of device memory that an engine can use at most; the rest is the driver's."""
 MOST_STOCK: Final = 100_000
+RACK_WIDE: Final = ("nvl72-tray",)
+"""Presets whose nodes come by the rack."""
+MOST_NODES_MORE: Final = 1000
+"""Nodes in one place of a topology that are tried."""
 DIGITS: Final = 4
 """Of a value that is told."""
 NEAR: Final = 1.009
@@ -136,6 +140,7 @@ def levers_of(scenario: Scenario) -> list[Lever]:
         for offer in scenario.nodes
         if offer.stock is not None and offer.stock < MOST_STOCK
     ]
+    found += _nodes(scenario)
     if (budget := scenario.limits.budget) is not None:
         most = max(budget * 1e4, 1e7)
         beside = ("objective=min_cost",)
@@ -151,6 +156,16 @@ def levers_of(scenario: Scenario) -> list[Lever]:
         found += _load(one)
         found += _lengths(one)
     return found
+
+
+def _nodes(scenario: Scenario) -> Iterator[Lever]:
+    """Yield how many nodes a place of the topology has."""
+    for i, nodes in enumerate(scenario.topology.nodes if scenario.topology is not None else ()):
+        joined = nodes.link.devices if nodes.link is not None else None
+        alone = nodes.racks is None and (joined or 1) <= (nodes.devices or 1)
+        if alone and nodes.preset not in RACK_WIDE and nodes.count < MOST_NODES_MORE:
+            path, has = f"topology.nodes.{i}.count", float(nodes.count)
+            yield Lever(path, has, float(MOST_NODES_MORE), whole=True)
 
 
 def _deadlines(one: Workload) -> Iterator[Lever]:

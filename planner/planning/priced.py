@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from planner.errors import LimitReachedError
+from planner.errors import InfeasibleError, LimitReachedError
 from planner.planning.refine import LIMIT_ENDED
 from planner.simulation.effort import RunSize
 
@@ -46,12 +46,12 @@ def refine_priced(refinement: Refinement, pricing: Pricing, *, enough: bool = Fa
     """
     beliefs = refinement.beliefs
     beliefs.frontiers = pricing.measured()
-    refined = refinement.run(enough=enough)
+    refined = _first(refinement, pricing, enough=enough)
     if enough:
         return refined
     try:
         for _ in range(MOST_TURNS):
-            before = set(pricing.measured())
+            before, pricing.problem = set(pricing.measured()), refinement.problem
             if refined.unsettled or not pricing.wanted_by_whole_units(beliefs.believed()):
                 break
             fresh = {j: f for j, f in pricing.measured().items() if j not in before}
@@ -61,3 +61,20 @@ def refine_priced(refinement: Refinement, pricing: Pricing, *, enough: bool = Fa
     except (LimitReachedError, KeyboardInterrupt):
         refined = replace(refined, unsettled=LIMIT_ENDED)
     return replace(refined, proof=pricing.proof)
+
+
+def _first(refinement: Refinement, pricing: Pricing, *, enough: bool) -> Refined:
+    """Refine, and measure more where what is measured has no place on the nodes."""
+    for _ in range(MOST_TURNS):
+        try:
+            return refinement.run(enough=enough)
+        except InfeasibleError:
+            before, pricing.problem = set(pricing.measured()), refinement.problem
+            if not refinement.problem.cuts:
+                raise
+            beliefs = refinement.beliefs
+            while set(pricing.measured()) == before:
+                if not pricing.wanted_by_whole_units(beliefs.believed()):
+                    raise
+            beliefs.frontiers |= {j: f for j, f in pricing.measured().items() if j not in before}
+    return refinement.run(enough=enough)

@@ -121,7 +121,7 @@ class Pricing:
         self.gap = problem.gap
         self.proof: Proof | None = None
         self._ended = Event()
-        self._chosen: dict[tuple[tuple[str, float], ...], Choice] = {}
+        self._chosen: dict[object, Choice] = {}
 
     def measured(self) -> dict[str, Frontier]:
         """Return the frontiers of the templates that were measured."""
@@ -266,7 +266,8 @@ class Pricing:
             known: What is believed of the measured templates. If nothing is wanted, the
                 program's bound is kept as :attr:`proof`.
         """
-        key = tuple((j, f.capacity_rps.value) for j, f in known.items())
+        rates = tuple((j, f.capacity_rps.value) for j, f in known.items())
+        key = (self.problem.cuts, rates)
         trusted = self._chosen.get(key) or self._choice(known)
         if trusted is not None:
             self._chosen[key] = trusted

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.milp import Instance
 from planner.milp.indices import ALONE
+from planner.planning.fitting import fits_of
 from planner.planning.fleet import Fleet, fleet_of
 from planner.planning.housing import homes_for, housed, nodes_for
 
@@ -57,6 +58,7 @@ def instance_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Instance
         D=tuple(site.id for site in problem.sites.all) or (ALONE,),
         homes=homes_for(problem),
         nodes=nodes_for(problem, {j: f.template for j, f in frontiers.items()}),
+        fits=fits_of(problem, frontiers),
     )
 
 

@@ -8,6 +8,7 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, Rejected
 from planner.milp import choose
 from planner.planning.failures import survives
+from planner.planning.fitting import why_no_room
 from planner.planning.program import instance_of
 from planner.planning.refine import Verified
 
@@ -62,7 +63,8 @@ def _which_accelerator(
         only = {j: f for j, f in refined.frontiers.items() if {*f.template.build.devices} == {name}}
         alone = cost_of_only(problem, only)
         if alone is None:
-            words.append(f"{name} alone serves it in no number{_closest(name, left_out)}")
+            why = why_no_room(problem, name) or _closest(name, left_out)
+            words.append(f"{name} alone serves it in no number{why}")
         else:
             numbers[f"usd_per_hour_on_{name}_alone"] = alone
             words.append(f"{name} alone costs {alone:.2f} USD/h ({alone / cost - 1:+.0%})")

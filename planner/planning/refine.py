@@ -18,6 +18,7 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose, relaxation_prices
 from planner.planning.beliefs import Beliefs
 from planner.planning.failures import Survived, survives, try_failures
+from planner.planning.fitting import with_cuts
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
 from planner.planning.goals import goals_of
 from planner.planning.housing import without_one
@@ -298,15 +299,23 @@ class Refinement:
         return self._choose(self.beliefs.believed())
 
     def _choose(self, frontiers: dict[str, Frontier]) -> Choice:
-        return choose(
-            instance_of(self.problem, frontiers),
-            self.problem.objective,
-            time_limit_s=self.clock.left_s,
-            gap=self.problem.gap,
-            seed=self.problem.seed,
-            solver=self.problem.solver,
-            goals=goals_of(self.problem, frontiers),
-        )
+        """Solve the program, again with the rows of a fleet that has no place on the nodes."""
+        while True:
+            choice = choose(
+                instance_of(self.problem, frontiers),
+                self.problem.objective,
+                time_limit_s=self.clock.left_s,
+                gap=self.problem.gap,
+                seed=self.problem.seed,
+                solver=self.problem.solver,
+                goals=goals_of(self.problem, frontiers),
+            )
+            fleet = fleet_of_choice(self.problem, frontiers, choice)
+            more = with_cuts(self.problem, fleet)
+            if more is None:
+                return choice
+            self.problem = more
+            self.clock.check()
 
     def _measured_anew(self, fleet: Fleet) -> bool:
         """Measure the pools of a fleet at their own size, where that was not done; tell if any."""

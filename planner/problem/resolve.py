@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from planner.scenario.terms import SupplyTerms
     from planner.scenario.traffic import Traffic
     from planner.scenario.uncertainty import Uncertainty
-    from planner.topology import Topology
+    from planner.topology import Cut, Topology
 
 Mistakes = list[tuple["Where | str", str]]
 
@@ -170,6 +170,8 @@ class Problem:
     """The workloads that demands are parts of; none where each demand is a whole one."""
     topology: Topology | None = None
     """Where nodes stand and what links them; None where any number of accelerators is near."""
+    cuts: tuple[Cut, ...] = ()
+    """What the nodes have room for, as far as a placement was tried and failed."""
 
     @property
     def asked(self) -> tuple[Whole, ...]:

@@ -1,5 +1,6 @@
 """Nodes in their places: racks, zones and regions, and the links between them."""
 
+from planner.topology.cut import Bound, Cut, Part
 from planner.topology.document import (
     LEVELS,
     Domain,
@@ -25,6 +26,8 @@ from planner.topology.tree import (
 
 __all__ = [
     "LEVELS",
+    "Bound",
+    "Cut",
     "Domain",
     "Level",
     "Link",
@@ -32,6 +35,7 @@ __all__ = [
     "Network",
     "NodeGroup",
     "NodeShape",
+    "Part",
     "Topology",
     "UsersAt",
     "bytes_per_s_out",

@@ -186,6 +186,27 @@ def test_lengths_without_spread_never_cost_more_and_raise_the_capacity():
     assert (pools | others)[chosen.id] > chosen.capacity_rps.value
 
 
+def test_a_fleet_without_a_place_gives_way_to_one_that_has_one():
+    """Four pairs are the cheapest fleet, and three nodes with three free devices hold three."""
+    plan = plan_of("left-over")
+    told = {d.question: d for d in plan.decisions}["what if replicas could stand anywhere?"]
+    assert told.answer.startswith("4 x h100-sxm.tp2.")
+    assert "have room for 3" in told.because
+    assert told.numbers["usd_per_hour_without_nodes"] == pytest.approx(8 * 2.99)
+    assert {p.accelerator: p.replicas for p in plan.pools} == {"h100-sxm": 3, "h200-sxm": 1}
+    assert len(plan.placement) == 4
+    assert told.numbers["difference_usd_per_hour"] == pytest.approx(2 * (4.49 - 2.99))
+
+
+def test_where_no_fleet_has_a_place_the_room_is_named():
+    plan = plan_of("left-over", "topology.nodes.1.free=1")
+    assert plan.status == "infeasible"
+    room = "room for 2 devices of h100-sxm in one scale-up domain"
+    reason = next(r for r in plan.infeasibility if r.limit == room)
+    assert reason.has.startswith("at most 3 ")
+    assert "have room for 3" in reason.fastest_reachable
+
+
 def test_same_seed_same_bytes():
     name = "quickstart"
     loaded = load_scenario(shipped("scenarios") / f"{name}.yaml")

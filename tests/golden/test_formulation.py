@@ -10,6 +10,7 @@ import pulp
 import pytest
 
 from planner.milp import Instance
+from planner.milp.fit import Fit, FitRow
 from planner.milp.formulation import CONSTRAINTS, TERMS, formulate
 from planner.milp.objective import COSTS
 from planner.milp.variables import Variables, declare, name_of
@@ -33,6 +34,13 @@ IN_RACKS = three_racks()
 OF_NODES = {n for n in EQUATIONS if n in ("O20", "O21") or (n[0] == "C" and int(n[1:]) >= 30)}
 ON_TERMS = dataclasses.replace(two_by_two(), terms=on_terms())
 OF_TERMS = {"O5", "O6", "O7", "O8", "O9", "C14", "C15", "C16", "C17", "C18", "C19", "C20", "C21"}
+OF_FITS = {"C28", "C29"}
+WITH_FITS = two_by_two(
+    fits=(
+        Fit("cut1", (FitRow({"big": 1}, 3, 3),)),
+        Fit("cut2", (FitRow({"small": 1, "big": 4}, 9, 16), FitRow({"big": 1}, 1, 3))),
+    )
+)
 ONLY_INDEXED = {*OF_NODES, "C13", "O9", "C16", "C17", "C18", "C19", "C20"}
 """Equations that a single period in a single domain does not have."""
 
@@ -42,6 +50,7 @@ def data_of(number: str, folder: str) -> Instance:
         return IN_RACKS
     data = WITH_DEFERRAL if number in ("C10", "C11", "C12") else ALL_LIMITS
     data = ON_TERMS if number in OF_TERMS else data
+    data = WITH_FITS if number in OF_FITS else data
     return indexed(data) if folder == "indexed" else data
 
 
@@ -98,6 +107,8 @@ def test_whole_program_has_no_other_rows() -> None:
     problem, _ = formulate(data)
     families = {row.name.split("(")[0] for row in problem.constraints()}
     problem, _ = formulate(IN_RACKS)
+    families |= {row.name.split("(")[0] for row in problem.constraints()}
+    problem, _ = formulate(WITH_FITS)
     families |= {row.name.split("(")[0] for row in problem.constraints()}
     assert families == {family.__name__ for family in CONSTRAINTS.values()}
 
