@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.fleet.bill import BillLine
 from planner.spec import Spec
 
 
@@ -33,6 +34,8 @@ class Decision(Spec):
     answer: str
     because: str
     numbers: dict[str, float]
+    lines: tuple[BillLine, ...] = ()
+    """Where two ways are compared by their bills: what the difference is made of, summing to it."""
 
 
 class Rejected(Spec):

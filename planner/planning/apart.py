@@ -1,60 +1,30 @@
-"""Prefill and decode together or apart: the decision in dollars, line by line.
-
-Of two fleets for the same demand D (req/s), the best whose replicas do both and the best of groups,
-C_together and C_apart are what they cost. With kappa the measured capacity of a unit, a fleet of
-units of price c costs D c / kappa if units could be cut (its *fluid* cost). Between the fluid costs
-lie those of sides that are measured alone: kappa_P and kappa_D, the load per replica of a group
-whose other side is four times as large and whose link takes no time.
-
-    whole units (together)   D c / kappa - C_together                         (<= 0)
-    interference removed     D (c_P / kappa_P + c_D / kappa_D') - D c / kappa
-    weight replication       D c_D (1 / kappa_D - 1 / kappa_D')
-    stranded prefill         D c_P (n_P / x - 1 / kappa_P)
-    stranded decode          D c_D (n_D / x - 1 / kappa_D),     x = min(n_P kappa_P, n_D kappa_D)
-    joint deadlines          D c_G (1 / kappa_free - 1 / x)
-    exposed transfer         D c_G (1 / kappa_G - 1 / kappa_free)
-    whole units (apart)      C_apart - D c_G / kappa_G                        (>= 0)
-
-Fleets of several templates add up their pools' terms. The lines sum to C_apart - C_together
-whatever the measurements say. kappa_D' is kappa_D if the weights lay once over both sides by their
-memory, not twice; kappa_free is the group with a link and a hand-off that take no time.
-"""
+"""Prefill and decode together or apart: the decision, and its dollars line by line."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from planner.candidates.frontier import setup_of
-from planner.candidates.groups import Group, group_build
+from planner.candidates.groups import mean_prompt
 from planner.errors import InfeasibleError, LimitReachedError
-from planner.fleet import Decision
+from planner.fleet import BillLine, Decision
 from planner.milp import choose
+from planner.planning.apart_lines import dollar_lines
+from planner.planning.apart_measured import measure_apart, measure_together
 from planner.planning.program import fleet_of_choice, instance_of
-from planner.simulation.capacity import coarse_capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from planner.candidates.frontier import Frontier
-    from planner.candidates.template import Build, Removed
+    from planner.candidates.template import Removed
     from planner.planning.answered import Answer
-    from planner.planning.fleet import Fleet, PoolChoice
+    from planner.planning.fleet import Fleet
     from planner.planning.refine import Refined, Verified
+    from planner.scenario.disaggregation import Disaggregation
 
-ABUNDANCE: Final = 4
-"""How many times the replicas of the side that is not to limit a group."""
-LINES: Final = (
-    "whole_units_together",
-    "interference_removed",
-    "weight_replication",
-    "stranded_prefill",
-    "stranded_decode",
-    "joint_deadlines",
-    "exposed_transfer",
-    "whole_units_apart",
-)
 QUESTION: Final = "prefill and decode together or apart"
+PRICING_S: Final = 5.0
+"""Time of the program that prices either way alone."""
 
 
 def together_or_apart(
@@ -64,21 +34,13 @@ def together_or_apart(
     policy = answer.problem.policies.disaggregation
     if policy is None:
         return ()
-    grouped = {j: f for j, f in refined.frontiers.items() if f.template.build.group is not None}
-    both = {j: f for j, f in refined.frontiers.items() if f.template.build.group is None}
+    joint, apart = either_way(answer, refined, shown)
     used = {p.template.build.group is not None for p in shown.fleet.pools}
     word = "apart" if used == {True} else "together" if used == {False} else "both ways"
-    apart, joint = _best_of(answer, grouped, shown), _best_of(answer, both, shown)
-    link = (
-        f"{policy.link.transport} at {policy.link.bandwidth / 1e9:.3g} GB/s and"
-        f" {policy.link.latency * 1e3:.3g} ms"
-    )
+    link = _words_of(policy)
     if apart is None:
-        why = [r for r in left_out if r.name.startswith("p") and "transfer_s" in r.numbers]
-        near = max(why, key=lambda r: r.numbers["attainment_when_empty"], default=None)
-        said = f": {near.reason}" if near is not None else ""
-        because = f"groups are not feasible over {link}{said}"
-        return (Decision(question=QUESTION, answer=word, because=because, numbers=_near(near)),)
+        because, numbers = _no_groups(link, refined, left_out)
+        return (Decision(question=QUESTION, answer=word, because=because, numbers=numbers),)
     cost = apart.usd_per_hour
     if joint is None:
         because = (
@@ -87,26 +49,59 @@ def together_or_apart(
         )
         numbers = {"usd_per_hour_apart": cost}
         return (Decision(question=QUESTION, answer=word, because=because, numbers=numbers),)
-    bill = dollar_lines(answer, refined.frontiers, joint, apart)
+    lines, measured = lines_between(answer, refined.frontiers, joint, apart)
     numbers = {
         "usd_per_hour_together": joint.usd_per_hour,
         "usd_per_hour_apart": cost,
-        **{f"usd_per_hour_{name}": usd for name, usd in bill.lines.items()},
-        **bill.numbers,
+        **{f"usd_per_hour_{name}": usd for name, usd in lines.items()},
+        **measured,
     }
-    said = ", ".join(
-        f"{name.replace('_', ' ')} {usd:+.2f}" for name, usd in bill.lines.items() if usd
-    )
+    alone = f"; the plan has both and costs {shown.fleet.usd_per_hour:.2f}"
     because = (
         f"groups over {link} cost {cost:.2f} USD/h, replicas that do both"
-        f" {joint.usd_per_hour:.2f} ({cost / joint.usd_per_hour - 1:+.0%}); the difference in"
-        f" USD/h: {said}; by measured operating points"
+        f" {joint.usd_per_hour:.2f} ({cost / joint.usd_per_hour - 1:+.0%})"
+        f"{alone if word == 'both ways' else ''}; by measured operating points"
     )
-    return (Decision(question=QUESTION, answer=word, because=because, numbers=numbers),)
+    bill = tuple(BillLine(item=name, usd_per_hour=usd) for name, usd in lines.items())
+    return (Decision(question=QUESTION, answer=word, because=because, numbers=numbers, lines=bill),)
 
 
-def _near(near: Removed | None) -> dict[str, float]:
-    return {} if near is None else dict(near.numbers)
+def _words_of(policy: Disaggregation) -> str:
+    link = policy.link
+    return f"{link.transport} at {link.bandwidth / 1e9:.3g} GB/s and {link.latency * 1e3:.3g} ms"
+
+
+def _no_groups(
+    link: str, refined: Refined, left_out: Sequence[Removed]
+) -> tuple[str, dict[str, float]]:
+    """Say why no fleet of groups alone serves everything."""
+    if any(f.template.build.group is not None for f in refined.frontiers.values()):
+        return f"groups alone over {link} cannot serve every workload within the limits", {}
+    why = [r for r in left_out if r.name.startswith("p") and "transfer_s" in r.numbers]
+    near = max(why, key=lambda r: r.numbers["attainment_when_empty"], default=None)
+    if near is None:
+        return f"groups are not feasible over {link}", {}
+    return f"groups are not feasible over {link}: {near.reason}", dict(near.numbers)
+
+
+def either_way(
+    answer: Answer, refined: Refined, shown: Verified
+) -> tuple[Fleet | None, Fleet | None]:
+    """Return the cheapest fleet of replicas that do both, and the cheapest of groups.
+
+    The plan's own where it is of one kind alone; else by measured operating points. None where
+    there is no such fleet.
+    """
+
+    def best(*, grouped: bool) -> Fleet | None:
+        own = {
+            j: f
+            for j, f in refined.frontiers.items()
+            if (f.template.build.group is not None) == grouped
+        }
+        return _best_of(answer, own, shown)
+
+    return best(grouped=False), best(grouped=True)
 
 
 def _best_of(answer: Answer, frontiers: dict[str, Frontier], shown: Verified) -> Fleet | None:
@@ -117,126 +112,45 @@ def _best_of(answer: Answer, frontiers: dict[str, Frontier], shown: Verified) ->
         return None
     data = instance_of(answer.problem, frontiers)
     try:
-        found = choose(data, "min_cost", time_limit_s=5.0, gap=1e-3)
+        found = choose(data, "min_cost", time_limit_s=PRICING_S, gap=1e-3)
     except (InfeasibleError, LimitReachedError):
         return None
     return fleet_of_choice(answer.problem, frontiers, found)
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """The difference of two bills, line by line, and what it was reckoned from."""
+def lines_between(
+    answer: Answer, frontiers: Mapping[str, Frontier], joint: Fleet, apart: Fleet
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Split the difference of two fleets' bills.
 
-    lines: dict[str, float]
-    """USD/h, more where apart is dearer; they sum to the difference."""
-    numbers: dict[str, float]
+    Args:
+        answer: The question.
+        frontiers: Of all templates in the two fleets.
+        joint: Replicas that do both.
+        apart: Groups.
 
-
-def dollar_lines(
-    answer: Answer, frontiers: dict[str, Frontier], joint: Fleet, apart: Fleet
-) -> Lines:
-    """Split the difference of two bills; see the head of this module."""
-
-    def capacity(pool: PoolChoice) -> float:
-        return frontiers[pool.template.id].capacity_rps.value
-
-    fluid = sum(sum(p.load_rps) * p.template.build.usd_per_hour / capacity(p) for p in joint.pools)
-    lines = dict.fromkeys(LINES, 0.0)
-    lines["whole_units_together"] = fluid - joint.usd_per_hour
-    lines["interference_removed"] = -fluid
-    lines["whole_units_apart"] = apart.usd_per_hour
-    numbers = {"rps_per_usd_per_hour_together": sum(map(_load, joint.pools)) / fluid}
-    largest = max(apart.pools, key=lambda p: p.units * p.template.build.usd_per_hour)
-    for pool in apart.pools:
-        group = pool.template.build.group
-        assert group is not None  # the caller gives a fleet of groups
-        demand, kappa = _load(pool), capacity(pool)
-        one = _measured(answer, group, pool.template.mix_rps, kappa)
-        c_p, c_d = group.prefill.usd_per_hour, group.decode.usd_per_hour
-        c_g, x = group.usd_per_hour, min(group.n_prefill * one.prefill, group.n_decode * one.decode)
-        for name, usd_s in (
-            ("interference_removed", c_p / one.prefill + c_d / one.shared),
-            ("weight_replication", c_d * (1 / one.decode - 1 / one.shared)),
-            ("stranded_prefill", c_p * (group.n_prefill / x - 1 / one.prefill)),
-            ("stranded_decode", c_d * (group.n_decode / x - 1 / one.decode)),
-            ("joint_deadlines", c_g * (1 / one.free - 1 / x)),
-            ("exposed_transfer", c_g * (1 / kappa - 1 / one.free)),
-            ("whole_units_apart", -c_g / kappa),
-        ):
-            lines[name] += demand * usd_s
-        if pool is largest:
-            numbers |= {
-                "rps_per_prefill_replica": one.prefill,
-                "rps_per_decode_replica": one.decode,
-                "rps_per_group": kappa,
-                "rps_per_group_with_a_free_link": one.free,
-                "kv_bytes_per_request": group.kv_bytes_per_token * one.prompt_tokens,
-            }
-    return Lines(lines, numbers)
-
-
-def _load(pool: PoolChoice) -> float:
-    return sum(pool.load_rps)
-
-
-@dataclass(frozen=True, slots=True)
-class _Alone:
-    """Capacities in requests per second: of a replica of each side, and of the free group."""
-
-    prefill: float
-    decode: float
-    shared: float
-    """Of a decode replica whose weights take their share of one copy's memory."""
-    free: float
-    prompt_tokens: float
-
-
-def _measured(answer: Answer, group: Group, mix_rps: tuple[float, ...], guess: float) -> _Alone:
-    """Measure what the lines need, by coarse searches under common draws.
-
-    The group itself is searched as coarsely too, and all are scaled by what a full measurement
-    says of it: errors of a coarse search that they share cancel.
+    Returns:
+        USD/h by line of ``LINES``, and what the lines were reckoned from.
     """
-    coarse = {name: _coarse(answer, one, mix_rps, guess) for name, one in _variants(group)}
-    scale = guess / coarse["as_it_is"] if coarse["as_it_is"] > 0 else 1.0
-    draw = answer.study.draws.get(mix_rps, 4_000, 0, 0)
-    return _Alone(
-        coarse["prefill"] * scale / group.n_prefill,
-        coarse["decode"] * scale / group.n_decode,
-        coarse["shared"] * scale / group.n_decode,
-        coarse["free"] * scale,
-        float(draw.prompt.mean()),
-    )
-
-
-def _variants(group: Group) -> Iterator[tuple[str, Group]]:
-    free = replace(
-        group,
-        link=group.link.model_copy(update={"bandwidth": 1e15, "latency": 0.0}),
-        hand_off_s=0.0,
-    )
-    yield "as_it_is", group
-    yield "free", free
-    yield "prefill", replace(free, n_decode=ABUNDANCE * group.n_decode)
-    decode = replace(free, n_prefill=ABUNDANCE * group.n_prefill)
-    yield "decode", decode
-    yield "shared", replace(decode, decode=_with_one_copy(group))
-
-
-def _with_one_copy(group: Group) -> Build:
-    """Return the decode build as if the two sides held the weights once, by their memory."""
-    build = group.decode
-    total = sum(
-        n * side.accelerators * side.curve.accelerator.memory
-        for side, n in ((group.prefill, group.n_prefill), (build, group.n_decode))
-    )
-    share = build.accelerators * build.curve.accelerator.memory / total
-    weights = build.curve.room().reserve.weights_bytes * (1 - share)
-    more = int(weights / build.curve.kv_bytes_per_token) // build.limits.block_size
-    limits = build.limits._replace(kv_blocks=build.limits.kv_blocks + more)
-    return replace(build, limits=limits)
-
-
-def _coarse(answer: Answer, group: Group, mix_rps: tuple[float, ...], guess: float) -> float:
-    setup = setup_of(group_build(group), 1, answer.problem.policies.router)
-    return coarse_capacity(answer.study, setup, mix_rps, guess, answer.effort.screen_requests)
+    capacity = {j: f.capacity_rps.value for j, f in frontiers.items()}
+    together = measure_together(answer, joint, capacity)
+    groups = [measure_apart(answer, pool, capacity[pool.template.id]) for pool in apart.pools]
+    lines = dollar_lines(together, groups, joint.usd_per_hour, apart.usd_per_hour)
+    fluid = sum(t.load_rps * t.unit_usd_per_hour / t.capacity_rps for t in together)
+    calm = sum(t.load_rps * t.unit_usd_per_hour / t.calm_rps for t in together)
+    load = sum(t.load_rps for t in together)
+    costs = [p.units * p.template.build.usd_per_hour for p in apart.pools]
+    position = costs.index(max(costs))
+    largest, rps = apart.pools[position], groups[position].rps
+    group = largest.template.build.group
+    assert group is not None  # the caller gives a fleet of groups
+    prompt = mean_prompt(answer.study, largest.template.mix_rps)
+    return lines, {
+        "rps_per_usd_per_hour_together": load / fluid,
+        "rps_per_usd_per_hour_together_without_interference": load / calm,
+        "rps_per_prefill_replica": rps.prefill,
+        "rps_per_decode_replica": rps.decode,
+        "rps_per_group": rps.group,
+        "rps_per_group_with_a_free_link": rps.free,
+        "kv_bytes_per_request": group.kv_bytes_per_token * prompt,
+    }

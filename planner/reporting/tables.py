@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from planner.reporting import relaxations
+from planner.reporting.bill_difference import bill_differences
 from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
@@ -436,6 +437,7 @@ def _grounds(plan: FleetPlan) -> Iterator[RenderableType]:
     if plan.decisions:
         yield heading("Decisions")
         yield lines(map(decision, plan.decisions))
+    yield from bill_differences(plan.decisions)
     yield from _why_not(plan)
     if plan.pools:
         yield from _curves(plan)

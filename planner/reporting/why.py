@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.reporting import relaxations
+from planner.reporting.bill_difference import bill_differences
 from planner.reporting.format import NONE, amount, count, rate, share, significant, usd
 from planner.reporting.layout import grid, heading, lines, plain
 from planner.reporting.tables import decision, one_less, stands_in_the_way
@@ -32,6 +33,7 @@ def _sections(why: Why) -> Iterator[RenderableType]:
     if why.decisions:
         yield heading("Decisions")
         yield lines(map(decision, why.decisions))
+    yield from bill_differences(why.decisions)
     if why.tight_limits:
         yield heading("Tight limits")
         yield lines(_limit(x) for x in why.tight_limits)

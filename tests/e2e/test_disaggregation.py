@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from functools import cache
+from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
 from planner.data import shipped
+from planner.explanation.why import explain_plan
 from planner.kernels import COMPILED
 from planner.planning import plan_scenario, simulate_plan
-from planner.planning.apart import LINES, QUESTION
+from planner.planning.apart import QUESTION
+from planner.planning.apart_lines import LINES
+from planner.reporting.bill_difference import signed
+from planner.reporting.tables import plan_table
+from planner.reporting.why import why_tables
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
 
@@ -21,16 +28,8 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="groups are simulated step 
 
 SHORT = Effort(6_000, RunSize(16_000, 4, 2_500), RunSize(24_000, 5, 4_000), 96_000, 24_000, 8)
 
-TCP = (
-    "policies.disaggregation.link.bandwidth=10 Gb/s",
-    "policies.disaggregation.link.transport=tcp",
-    "policies.disaggregation.link.latency=2 ms",
-)
-LOOSE = (
-    "workloads.assistant.slo.tpot=200 ms",
-    "workloads.assistant.slo.max_itl=60 s",
-    "workloads.assistant.slo.ttft=10 s",
-)
+SIGNS = ("apart", "apart-tcp", "apart-loose", "apart-first-token")
+"""What measurements say of serving apart, a scenario each."""
 
 
 @cache
@@ -67,14 +66,39 @@ def test_tight_gaps_and_long_outputs_over_a_fast_link_are_served_apart():
     }
 
 
-def test_the_dollar_lines_sum_to_the_difference():
-    numbers = decided(plan_of("apart")).numbers
-    total = sum(numbers[f"usd_per_hour_{line}"] for line in LINES)
+@pytest.mark.parametrize("name", SIGNS)
+def test_the_plan_is_proven_and_its_dollar_lines_sum_to_the_difference(name):
+    plan = plan_of(name)
+    assert plan.status == "optimal"
+    assert plan.evidence.verified
+    made = decided(plan)
+    numbers = made.numbers
     wanted = numbers["usd_per_hour_apart"] - numbers["usd_per_hour_together"]
-    assert total == pytest.approx(wanted, abs=1e-9)
-    assert numbers["usd_per_hour_interference_removed"] < 0
-    assert numbers["usd_per_hour_whole_units_together"] <= 0
-    assert numbers["usd_per_hour_whole_units_apart"] >= 0
+    lines = {line.item: line.usd_per_hour for line in made.lines}
+    assert tuple(lines) == LINES
+    assert sum(lines.values()) == pytest.approx(wanted, abs=1e-9)
+    assert {f"usd_per_hour_{item}": usd for item, usd in lines.items()}.items() <= numbers.items()
+    for item in ("interference_removed", "whole_units_together"):
+        assert lines[item] <= 0
+    causes = ("ratio_rounding", "joint_deadlines", "hand_off", "exposed_transfer")
+    for item in (*causes, "weight_replication", "whole_units_apart"):
+        assert lines[item] >= -1e-9
+
+
+def test_the_lines_are_in_the_table_and_in_the_explanation():
+    plan = plan_of("apart")
+    for tables in (plan_table(plan), why_tables(explain_plan(plan))):
+        console = Console(width=100, file=StringIO(), color_system=None)
+        console.print(*tables)
+        said = console.file.getvalue()
+        line = next(x for x in said.splitlines() if x.lstrip().startswith("interference removed"))
+        assert signed(line_of(plan, "interference_removed")) in line
+        assert "exposed transfer" not in said  # nothing, on such a link
+        assert "difference" in said
+
+
+def line_of(plan: FleetPlan, item: str) -> float:
+    return next(x.usd_per_hour for x in decided(plan).lines if x.item == item)
 
 
 def test_the_link_carries_what_requests_bring():
@@ -124,7 +148,7 @@ def test_a_plan_with_groups_is_simulated_again_from_its_document():
 
 
 def test_over_ten_gigabit_tcp_groups_lose_what_they_win_over_a_fast_link():
-    slow = plan_of("apart", *TCP)
+    slow = plan_of("apart-tcp")
     assert decided(slow).answer == "together"
     assert at_capacity(plan_of("apart")) < 0 < at_capacity(slow)
     numbers = decided(slow).numbers
@@ -133,7 +157,7 @@ def test_over_ten_gigabit_tcp_groups_lose_what_they_win_over_a_fast_link():
 
 
 def test_a_transfer_that_no_group_can_hide_is_told_with_its_numbers():
-    plan = plan_of("apart", *TCP, "workloads.assistant.slo.ttft=450 ms")
+    plan = plan_of("apart-tcp", "workloads.assistant.slo.ttft=450 ms")
     told = decided(plan)
     assert told.answer == "together"
     assert told.because.startswith("groups are not feasible over tcp at 1.25 GB/s")
@@ -142,7 +166,7 @@ def test_a_transfer_that_no_group_can_hide_is_told_with_its_numbers():
 
 
 def test_with_loose_deadlines_groups_win_nothing():
-    plan = plan_of("apart", *LOOSE, "workloads.assistant.arrivals.poisson=30 req/s")
+    plan = plan_of("apart-loose")
     assert decided(plan).answer == "together"
     assert difference(plan) >= 0
     search = 0.03  # of the coarse searches behind the lines, relative
@@ -151,12 +175,7 @@ def test_with_loose_deadlines_groups_win_nothing():
 
 def test_a_looser_pace_and_a_tighter_first_token_turn_the_order():
     assert difference(plan_of("apart")) < 0
-    turned = plan_of(
-        "apart",
-        "workloads.assistant.slo.tpot=100 ms",
-        "workloads.assistant.slo.max_itl=60 s",
-        "workloads.assistant.slo.ttft=800 ms",
-    )
+    turned = plan_of("apart-first-token")
     assert decided(turned).answer == "together"
     assert difference(turned) > 0.2
 
