@@ -8,11 +8,12 @@ import numpy as np
 
 from planner.candidates.experts import expert_layouts
 from planner.candidates.layouts import attention_dp_curves, why_not_step_wise
+from planner.candidates.number_formats import curve_in, in_kv_dtypes
 from planner.candidates.pipelines import pipelines
 from planner.candidates.template import Build, Removed, hardware_name
 from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.context import largest_context
-from planner.curves.curve import Curve, find_curve
+from planner.curves.curve import Curve
 from planner.curves.link import over_link
 from planner.curves.memory import GIB, Layout, Settings, generic_reserve, kv_room
 from planner.curves.step_law import law_fields
@@ -54,8 +55,12 @@ def enumerate_builds(problem: Problem, catalogue: Catalogue) -> tuple[list[Build
                 for found in _curves(problem, catalogue, demands, precision, supply):
                     if isinstance(found, Removed):
                         removed.append(found)
-                    else:
-                        _policies(problem, demands, supply, found, builds, removed)
+                        continue
+                    for one in in_kv_dtypes(catalogue, demands, found):
+                        if isinstance(one, Removed):
+                            removed.append(one)
+                        else:
+                            _policies(problem, demands, supply, one, builds, removed)
     return builds, removed
 
 
@@ -118,12 +123,12 @@ def _hardware(
     beyond = _beyond_nodes(problem, name, accelerator.id, tp_degree)
     if beyond is not None:
         return beyond
-    curve = find_curve(
-        catalogue, llm.id, precision, accelerator.id, problem.policies.engine, tp_degree
-    )
-    if isinstance(curve, Curve):
+    curve = curve_in(problem, catalogue, demands[0], what)
+    if isinstance(curve, Removed) or (isinstance(curve, Curve) and curve.max_tokens_per_step):
         return curve
-    missing = _does_not_fit(problem, llm, what)
+    missing = _does_not_fit(problem, llm, what)  # what was measured fits
+    if isinstance(curve, Curve):
+        return missing or curve
     return missing or Removed(name, f"no curve: {curve.reason}", {})
 
 
@@ -258,7 +263,8 @@ def _policies(
     policies, tp_degree = problem.policies, curve.layout.tp_degree
     for budget in sorted(policies.max_num_batched_tokens):
         for seqs in sorted(policies.max_num_seqs):
-            hardware = hardware_name(supply.accelerator.id, curve.layout, curve.precision)
+            device = supply.accelerator.id
+            hardware = hardware_name(device, curve.layout, curve.precision, curve.parts)
             name = f"{hardware}.b{budget}.s{seqs}"
             if seqs > budget:
                 why = f"max_num_seqs {seqs} is above max_num_batched_tokens {budget}"
@@ -276,7 +282,7 @@ def _policies(
                     model=demands[0].model,
                     precision=curve.precision,
                     engine=curve.engine,
-                    accelerator=supply.accelerator.id,
+                    accelerator=device,
                     tp_degree=tp_degree,
                     max_num_batched_tokens=budget,
                     max_num_seqs=seqs,

@@ -17,6 +17,7 @@ import numpy as np
 
 from planner.candidates.frontier import setup_of
 from planner.candidates.meanfield import CoarseCapacity, Moments, coarse_bounds, moments
+from planner.candidates.number_formats import accepts
 from planner.candidates.physics import empty_replica
 from planner.candidates.screen import KEEPS_AT_NO_LOAD, Screened
 from planner.candidates.template import Build, Removed, Template
@@ -298,9 +299,7 @@ def screen_groups(
         return coarse_capacity(study, setup, template.mix_rps, guess_rps, runs, check)
 
     for serves in _sets(problem, templates):
-        models = {problem.demands[w].model for w in serves}
-        precisions = set.intersection(*(set(problem.demands[w].precisions) for w in serves))
-        own = [b for b in builds if b.model in models and b.precision in precisions]
+        own = [b for b in builds if all(accepts(problem.demands[w], b) for w in serves)]
         if own:
             mix = tuple(d.rate_rps if w in serves else 0.0 for w, d in enumerate(problem.demands))
             label = ":".join(problem.demands[w].id for w in serves)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planner.candidates.number_formats import accepts
 from planner.candidates.physics import Reachable, lengths_of, reachable
 from planner.candidates.template import Build, Removed, Template
 from planner.kernels.engine import COMPILED
@@ -69,7 +70,7 @@ def templates_of(
         check()
         able = []
         for w, demand in enumerate(problem.demands):
-            if demand.model != build.model or build.precision not in demand.precisions:
+            if not accepts(demand, build):
                 continue
             barrier = (
                 _beyond_context(problem, study, build, w)
@@ -91,11 +92,7 @@ def _groups(problem: Problem, build: Build, able: list[int]) -> Iterator[tuple[i
     """Yield the sets of workloads that replicas of a build may serve."""
     sharing = problem.policies.sharing
     together = tuple(able)
-    rivals = [
-        w
-        for w, d in enumerate(problem.demands)
-        if d.model == build.model and build.precision in d.precisions
-    ]
+    rivals = [w for w, d in enumerate(problem.demands) if accepts(d, build)]
     if sharing == "shared" and len(rivals) > 1:
         if len(able) == len(rivals):
             yield together

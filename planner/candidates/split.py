@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.candidates.number_formats import accepts
 from planner.candidates.physics import reachable
 from planner.problem.arrivals import RenewalArrivals, ReplayArrivals, SessionArrivals, UserArrivals
 from planner.problem.lengths import JointLengths, MixedLengths
@@ -116,7 +117,7 @@ def promises_of(
     loose = slo.e2e or math.inf, slo.max_itl or math.inf
     limits = (np.where(within, ttft_s, 0.0), slo.tpot, *loose)
     for build in builds:
-        if build.model == demand.model and build.precision in demand.precisions:
+        if accepts(demand, build):
             found = reachable(build, prompt, output, limits, slo.attainment)
             if found.attainment >= slo.attainment:
                 return slo.attainment, slo.attainment

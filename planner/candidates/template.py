@@ -17,11 +17,13 @@ PRIORITY: Final = ".priority"
 """Ends the name of a build with priority scheduling."""
 
 
-def hardware_name(accelerator: str, layout: Layout, precision: str) -> str:
-    """Return a name such as ``h100-sxm.tp2.fp8``, or ``b200-sxm.tp1.dp8.ep8.nvfp4``."""
+def hardware_name(
+    accelerator: str, layout: Layout, precision: str, parts: tuple[str, ...] = ()
+) -> str:
+    """Return a name such as ``h100-sxm.tp2.fp8``, or ``b200-sxm.tp1.dp8.ep8.nvfp4.kvfp8``."""
     degrees = (("pp", layout.pp_degree), ("dp", layout.dp_degree), ("ep", layout.ep_degree))
     others = "".join(f".{name}{degree}" for name, degree in degrees if degree > 1)
-    return f"{accelerator}.tp{layout.tp_degree}{others}.{precision}"
+    return ".".join((f"{accelerator}.tp{layout.tp_degree}{others}.{precision}", *parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,18 @@ class Build:
         return "fcfs" if self.priority is None else "priority"
 
     @property
+    def variant(self) -> str:
+        """In which number formats it is, and what else its name says, such as ``fp8.kvfp8``."""
+        if self.group is not None:
+            return f"{self.group.prefill.variant}-{self.group.decode.variant}"
+        return ".".join((self.precision, *self.curve.parts))
+
+    @property
     def hardware(self) -> str:
         """Name without the policy, such as ``h100-sxm.tp2.fp8``."""
         if self.group is not None:
             return self.group.hardware
-        return hardware_name(self.accelerator, self.curve.layout, self.precision)
+        return hardware_name(self.accelerator, self.curve.layout, self.precision, self.curve.parts)
 
 
 @dataclass(frozen=True, slots=True)

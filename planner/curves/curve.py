@@ -54,6 +54,8 @@ class Curve:
     max_tokens_per_step: int
     """Beyond this, and beyond ``max_context``, the curve extrapolates."""
     max_context: int
+    parts: tuple[str, ...] = ()
+    """What the names of its templates say beside degrees and precision, such as ``kvfp8``."""
 
     @property
     def accelerators(self) -> int:

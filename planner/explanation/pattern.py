@@ -48,7 +48,11 @@ def not_considered(pattern: str, scenario: Mapping[str, Any]) -> str | None:
             if not _is_part(part, offered):
                 return f"{part} is not offered; accelerators are {', '.join(offered)}"
             continue
-        why = _policy(part, scenario.get("policies", {})) or _precision(part, scenario)
+        why = (
+            _policy(part, scenario.get("policies", {}))
+            or _precision(part, scenario)
+            or _kv_dtype(part, scenario)
+        )
         if why is not None:
             return why
     return None
@@ -79,6 +83,18 @@ def _precision(part: str, scenario: Mapping[str, Any]) -> str | None:
         return None
     what = ", ".join([*asked, *(["the model's own"] if None in given else [])])
     return f"no workload accepts {part}; precisions are {what}; list it to search it"
+
+
+def _kv_dtype(part: str, scenario: Mapping[str, Any]) -> str | None:
+    """Say that no workload names a format of the KV cache."""
+    if part not in ("kvbf16", "kvfp8"):
+        return None
+    given = [w.get("kv_dtypes") for w in scenario.get("workloads", ())]
+    asked = sorted({kv for kinds in given for kv in kinds or ()})
+    if part.removeprefix("kv") in asked:
+        return None
+    what = ", ".join([*asked, *(["the measured one"] if None in given else [])])
+    return f"no workload names {part[2:]} in kv_dtypes; they are {what}; list it to search it"
 
 
 def _is_kind(part: str) -> bool:

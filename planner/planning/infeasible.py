@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from planner.candidates.number_formats import accepts
 from planner.candidates.screen import KEEPS_AT_NO_LOAD
 from planner.data import version
 from planner.fleet import Evidence, FleetPlan, Infeasibility, ObjectiveValue, Rejected
@@ -116,7 +117,7 @@ def explain_barriers(
             reasons += _too_slow(study, demand, w, slow)
         elif own:
             reasons.append(_too_long(demand, own))
-        elif any(b.model == demand.model and b.precision in demand.precisions for b in builds):
+        elif any(accepts(demand, b) for b in builds):
             reasons.append(_no_load(demand, left_out))
         else:
             reasons.append(_no_build(demand, left_out))

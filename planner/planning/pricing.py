@@ -144,23 +144,33 @@ class Pricing:
     def compare(self) -> None:
         """Measure the most promising template of each kind of which none is, for comparison.
 
-        A kind is an accelerator, whom it serves, and who is served first.
+        A kind is an accelerator, whom it serves, and who is served first. Number formats (and what
+        else a template's name says) are kinds too, on the accelerator where they cost least.
         """
-        kinds: dict[tuple[str, ...], list[Column]] = {}
-        for column in self.columns.values():
-            build = column.template.build
-            kind = build.accelerator, column.template.label, build.scheduling_policy
-            kinds.setdefault(kind, []).append(column)
-        for mine in kinds.values():
-            if any(c.frontier for c in mine):
-                continue
-            few: dict[str, str] = {}
-            for column in _cheapest(c for c in mine if c.open):
-                few.setdefault(column.template.build.hardware, column.template.id)
-            names = list(few.values())[:COMPARED]
-            self._search([j for j in names if not self.columns[j].searched])
-            live = _cheapest(self.columns[j] for j in names if self.columns[j].open)
-            self._measure_one([c.template.id for c in live])
+        kinds: dict[tuple[str, ...], list[str]] = {}
+        variants: dict[tuple[str, ...], list[str]] = {}
+        for j, column in self.columns.items():
+            build, label = column.template.build, column.template.label
+            kind = build.accelerator, label, build.scheduling_policy
+            kinds.setdefault(kind, []).append(j)
+            variants.setdefault((label, build.variant), []).append(j)
+        for members in kinds.values():
+            if not any(self.columns[j].frontier for j in members):
+                self._compare_one(members)
+        for members in variants.values():
+            live = [self.columns[j] for j in members if not self.columns[j].dead]
+            if len(variants) > 1 and live and _cheapest(live)[0].frontier is None:
+                self._compare_one(members)
+
+    def _compare_one(self, members: Sequence[str]) -> None:
+        """Measure the most promising of some templates."""
+        few: dict[str, str] = {}
+        for column in _cheapest(self.columns[j] for j in members if self.columns[j].open):
+            few.setdefault(column.template.build.hardware, column.template.id)
+        names = list(few.values())[:COMPARED]
+        self._search([j for j in names if not self.columns[j].searched])
+        live = _cheapest(self.columns[j] for j in names if self.columns[j].open)
+        self._measure_one([c.template.id for c in live])
 
     def serving(self) -> dict[tuple[int, ...], list[Template]]:
         """Return the templates that keep their promise at some load, by the workloads served."""

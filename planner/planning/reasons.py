@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, Rejected
-from planner.milp import choose
 from planner.planning.failures import survives
 from planner.planning.fitting import why_no_room
-from planner.planning.program import instance_of
 from planner.planning.refine import Verified
+from planner.planning.variants import cost_of_only, which_variant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,23 +22,13 @@ if TYPE_CHECKING:
     from planner.problem.resolve import Problem
 
 
-def cost_of_only(problem: Problem, frontiers: dict[str, Frontier]) -> float | None:
-    """Return the least cost, USD/h, of a fleet of some templates only; None if there is none."""
-    if not frontiers:
-        return None
-    try:
-        found = choose(instance_of(problem, frontiers), "min_cost", time_limit_s=5.0, gap=1e-3)
-    except (InfeasibleError, LimitReachedError):
-        return None
-    return found.cost_usd_per_hour
-
-
 def decisions(
     problem: Problem, refined: Refined, shown: Verified, left_out: Sequence[Removed]
 ) -> tuple[Decision, ...]:
     """Say what was decided between, and what each alternative would cost."""
     return (
         *_which_accelerator(problem, refined, shown, left_out),
+        *which_variant(problem, refined, shown),
         *_shared_or_segregated(problem, refined, shown),
         *_which_scheduling(problem, refined, shown),
         *_does_the_last_unit_pay(problem, refined, shown),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
+from planner.catalogue.llm import Precision
 from planner.errors import InputError
 from planner.problem.arrivals import at_rate
 from planner.problem.curves import why_unused
@@ -75,6 +76,21 @@ def refuse_unlike_blocks(
                 f" blocks of {theirs}; a replica has blocks of one size: plan them apart"
             )
             mistakes.append((loaded.at("workloads", i, "prefix", "trace"), what))
+
+
+def refuse_formats(
+    loaded: LoadedScenario, i: int, precisions: tuple[str, ...], known: set[str]
+) -> Iterator[tuple[Where | str, str]]:
+    """Refuse words for formats of weights that mean none; those without a step law are moved."""
+    formats = tuple(p for p in get_args(Precision) if p != "mixed")
+    for j, precision in enumerate(precisions):
+        if known and precision not in known and precision not in formats:
+            what = (
+                f"workloads.{i}.precisions: {precision!r} is no format of weights; step laws are"
+                f" known: {', '.join(sorted(known))}; others of {', '.join(formats)} are moved"
+                " from these"
+            )
+            yield loaded.at("workloads", i, "precisions", j), what
 
 
 def refuse_degrees(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes) -> None:

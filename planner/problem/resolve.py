@@ -18,6 +18,7 @@ from planner.problem.refusals import (
     beyond_all_fleets,
     multiples_beyond_all_fleets,
     refuse_degrees,
+    refuse_formats,
     refuse_unlike_blocks,
     refuse_unused_curves,
     refuse_work_without_lenders,
@@ -72,6 +73,8 @@ class Demand:
     """Lower is served first by an engine with priority scheduling."""
     regions: frozenset[str] | None = None
     """Regions in which it may be served; None: any."""
+    kv_dtypes: tuple[str, ...] | None = None
+    """Formats of the KV cache that will do; None: the one in which step times were measured."""
     network_s: float = 0.0
     """Round trip to its users; taken off the deadlines in ``slo``, and part of every TTFT."""
 
@@ -335,14 +338,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             mistakes.append((loaded.at(*at, "model"), what))
             continue
         laws = catalogue.laws(model=llm.family_id)
-        known = sorted({row.precision for row in laws})
-        for j, precision in enumerate(precisions):
-            if laws and precision not in known:
-                what = (
-                    f"workloads.{i}.precisions: no step law of {llm.family_id} at"
-                    f" {precision!r}; known: {', '.join(known)}"
-                )
-                mistakes.append((loaded.at(*at, "precisions", j), what))
+        mistakes += refuse_formats(loaded, i, precisions, {row.precision for row in laws})
         if not laws:
             what = (
                 f"workloads.{i}.model: no step law is known for {llm.id}; see"
@@ -361,6 +357,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             prefix=prefix,
             value=workload.value,
             priority=workload.priority,
+            kv_dtypes=workload.kv_dtypes,
             regions=None if workload.regions is None else frozenset(workload.regions),
         )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from planner.ids import Slug
 from planner.scenario.arrivals import Arrivals
@@ -13,6 +13,8 @@ from planner.scenario.prefix import Prefix
 from planner.scenario.slo import Slo
 from planner.spec import Spec
 from planner.units import Seconds
+
+KvDtype = Literal["bf16", "fp8"]
 
 
 class Workload(Spec):
@@ -26,6 +28,10 @@ class Workload(Spec):
 
     precisions: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Weight precisions whose answers are good enough; the model's own where left out."""
+
+    kv_dtypes: tuple[KvDtype, ...] | None = Field(default=None, min_length=1, max_length=2)
+    """Formats of the KV cache whose answers are good enough, such as ``[bf16, fp8]``: replicas in
+    each are searched side by side. Where left out, the one in which step times were measured."""
 
     arrivals: Arrivals
     """The offered load."""
@@ -57,3 +63,10 @@ class Workload(Spec):
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Lower is served first, as in the engine, where workloads share replicas that schedule by
     priority (``policies.scheduling_policy``)."""
+
+    @field_validator("kv_dtypes")
+    @classmethod
+    def _each_once(cls, value: tuple[KvDtype, ...] | None) -> tuple[KvDtype, ...] | None:
+        if value is not None and len(set(value)) != len(value):
+            raise ValueError(f"a value is listed twice in {list(value)}; keep one")
+        return value

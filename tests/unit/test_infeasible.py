@@ -14,12 +14,18 @@ from planner.scenario.slo import Slo
 from tests.problems import fixed, study
 
 BUILD = SimpleNamespace(
-    model="m", precision="bf16", accelerator="h100", tp_degree=2, hardware="h100.tp2.bf16"
+    model="m",
+    precision="bf16",
+    accelerator="h100",
+    tp_degree=2,
+    hardware="h100.tp2.bf16",
+    curve=SimpleNamespace(kv_dtype="bf16", row=SimpleNamespace(kv_dtype="bf16")),
 )
 DEMAND = SimpleNamespace(
     id="chat",
     model="m",
     precisions=("bf16",),
+    kv_dtypes=None,
     slo=Slo(ttft=0.5, tpot=0.03, max_itl=0.05, attainment=0.95),
     llm=SimpleNamespace(id="model-m", max_context=8_192),
     network_s=0.0,
