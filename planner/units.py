@@ -128,6 +128,7 @@ COMPUTE: Final = Dimension(
     "compute rate", "FLOP/s", {"FLOP/s": 1.0, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15}
 )
 POWER: Final = Dimension("power", "W", {"W": 1.0, "kW": 1e3, "MW": 1e6})
+MONEY: Final = Dimension("sum of money", "USD", {"USD": 1.0, "kUSD": 1e3})
 PRICE: Final = Dimension("price", "USD/h", {"USD/h": 1.0, "USD/s": 3600.0, "USD/d": 1 / 24})
 
 
@@ -194,6 +195,7 @@ if TYPE_CHECKING:
     Watts = float
     UsdPerHour = float
     UnitPrice = float
+    Usd = float
 else:
     Seconds = _quantity(TIME, 1e-12, 315_360_000)
     """From a picosecond, the tick of the simulation, to ten years."""
@@ -207,6 +209,8 @@ else:
     UsdPerHour = _quantity(PRICE, 0, 1e12)
     UnitPrice = _quantity(PRICE, LEAST_USD_PER_HOUR, 1e6)
     """Of one accelerator."""
+    Usd = _quantity(MONEY, 1e-6, 1e9)
+    """Paid once."""
 
 
 def _count_of_tokens(value: object) -> float:

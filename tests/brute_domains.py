@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
-from planner.milp import Instance
+from planner.milp import Instance, Moves
 from planner.milp.nodes import Nodes
 from tests.brute import goodput_of
 
@@ -77,6 +77,7 @@ def survives(data: Instance, placed: Placed) -> bool:
         D=("",),
         homes={},
         nodes=None,
+        moves=None,
         promise={w: where.spare.floor.get(w, 0.0) for w in data.W},
         shed_limit={w: where.spare.shed.get(w, 0.0) for w in data.W},
     )
@@ -113,19 +114,22 @@ def least_cost(data: Instance, most_units: int) -> float | None:
                 name: sum(where.node_watts[d] * nodes[d] for d in members)
                 for name, (members, _) in where.power.items()
             }
-            moved = sum(abs(n - where.current.get(i, 0)) for i, n in placed.items())
+            moves = data.moves or Moves()
+            moved = sum(
+                abs(placed.get(i, 0) - moves.current.get(i, 0)) for i in {*placed, *moves.current}
+            )
             if all(drawn[name] <= watts for name, (_, watts) in where.power.items()) and (
-                where.moves is None or moved <= where.moves
+                moves.most is None or moved <= moves.most
             ):
                 cost = sum(where.usd_per_hour[d] * m for d, m in nodes.items())
-                cost += where.usd_per_move * moved
+                cost += moves.usd_per_hour * moved
                 cost += sum(data.usd_per_hour[j] * n for (j, _), n in placed.items())
                 priced.append((cost, counts))
     for cost, counts in sorted(priced):
         placed = dict(zip(places, counts, strict=True))
         n = tuple(sum(c for (i, _), c in placed.items() if i == j) for j in data.J)
         if goodput_of(
-            dataclasses.replace(data, D=("",), homes={}, nodes=None), n
+            dataclasses.replace(data, D=("",), homes={}, nodes=None, moves=None), n
         ) is not None and survives(data, {i: c for i, c in placed.items() if c}):
             return cost
     return None

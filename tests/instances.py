@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from planner.milp import Deferral, Instance, Term, Terms
+from planner.milp import Deferral, Instance, Moves, Term, Terms
 from planner.milp.nodes import Loss, Nodes, Spare
 
 SHARES = (0.25, 0.5, 0.75, 0.9, 1.0)
@@ -162,9 +162,6 @@ def three_racks(**changes: object) -> Instance:
         node_watts={"left": 14e3, "right": 14e3},
         power={"hall": (("left", "right"), 56e3)},
         barred=frozenset({("trio", "old")}),
-        current={("big", "left"): 2},
-        moves=5,
-        usd_per_move=0.5,
         spare=Spare(
             count=1,
             floor={"chat": 0.9, "batch": 0.25},
@@ -184,6 +181,7 @@ def three_racks(**changes: object) -> Instance:
         "D": ("left", "right", "old"),
         "homes": {"a10": ("old",), "h100": ("left", "right")},
         "nodes": where,
+        "moves": Moves(current={("big", "left"): 2}, most=5, usd_per_hour=0.5),
     }
     return dataclasses.replace(base, **(data | changes))  # type: ignore[arg-type]
 

@@ -20,7 +20,7 @@ from planner.candidates.template import Removed, Template
 from planner.simulation.capacity import coarse_capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from planner.candidates.meanfield import CoarseCapacity
     from planner.scenario.policies import Routing
@@ -96,6 +96,7 @@ def screen(
     router: Routing,
     effort: Effort,
     check: Callable[[], None] = lambda: None,
+    stays: Collection[str] = (),
 ) -> tuple[list[Screened], list[Removed]]:
     """Choose the templates to measure among those that serve the same workloads.
 
@@ -106,6 +107,7 @@ def screen(
         router: Kept for the pool that is simulated; one replica needs none.
         effort: How much to simulate.
         check: Called before each run; raises where the time is over.
+        stays: Names of templates that are measured however dear they are.
 
     Returns:
         Those that stay, cheapest first, and those left out with the reason.
@@ -125,7 +127,8 @@ def screen(
         check()
         accelerator = template.build.accelerator
         dear = usd > best * MARGIN and _whole_usd(template, bound.load_rps) >= least
-        if dear and seen.get(accelerator, 0) >= FEW_PER_ACCELERATOR:
+        few = seen.get(accelerator, 0) < FEW_PER_ACCELERATOR or template.id in stays
+        if dear and not few:
             removed.append(_dearer(template, usd, best))
             continue
         setup = setup_of(template.build, 1, router)
@@ -139,7 +142,7 @@ def screen(
         kept.append(one)
         seen[accelerator] = seen.get(accelerator, 0) + 1
         best, least = min(best, one.usd_per_request), min(least, one.usd_per_hour)
-    return _the_best(kept, removed), removed
+    return _the_best(kept, removed, stays), removed
 
 
 def _dearer(template: Template, usd: float, best: float) -> Removed:
@@ -150,7 +153,9 @@ def _dearer(template: Template, usd: float, best: float) -> Removed:
     )
 
 
-def _the_best(kept: list[Screened], removed: list[Removed]) -> list[Screened]:
+def _the_best(
+    kept: list[Screened], removed: list[Removed], stays: Collection[str]
+) -> list[Screened]:
     """Keep the cheapest per request, the few of each accelerator, and every smaller unit."""
     kept.sort(key=lambda s: (s.usd_per_request, s.template.id))
     chosen: list[Screened] = []
@@ -167,7 +172,8 @@ def _the_best(kept: list[Screened], removed: list[Removed]) -> list[Screened]:
         fresh = per_accelerator < FEW_PER_ACCELERATOR and not same
         first = cheapest.setdefault(kind, one.usd_per_request)
         rival = same < POLICIES_PER_HARDWARE or one.usd_per_request <= COARSE_ERROR * first
-        if fresh or (len(chosen) < MOST and close and rival):
+        wanted = len(chosen) < MOST and close and rival
+        if fresh or wanted or one.template.id in stays:
             chosen.append(one)
             counts[build.accelerator] = per_accelerator + 1
             hardware[kind] = same + 1

@@ -50,3 +50,5 @@ class Change(Spec):
     pool: str
     before: int
     after: int
+    moves: int = 0
+    """Units started and stopped; in whole nodes, one that changes its place is both."""

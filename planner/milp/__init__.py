@@ -7,6 +7,7 @@ from planner.milp.choose import choose
 from planner.milp.deferral import Deferral
 from planner.milp.goals import Goal, Goals
 from planner.milp.instance import IDLE, Instance
+from planner.milp.moves import Moves
 from planner.milp.objective import Objective
 from planner.milp.prices import Price, relaxation_prices, resolve_prices
 from planner.milp.ranges import price_range
@@ -22,6 +23,7 @@ __all__ = [
     "Goal",
     "Goals",
     "Instance",
+    "Moves",
     "NoFleetError",
     "Objective",
     "Price",

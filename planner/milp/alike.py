@@ -35,7 +35,8 @@ def merged(data: Instance) -> tuple[Instance, dict[str, tuple[str, ...]]]:
         barred[d] = (*barred.get(d, ()), j)
     groups = (where.spare.groups if where.spare else None) or {}
     chains = {d: is_chain(sizes) for d, sizes in sizes_at(data).items()}
-    kept_apart = {d for _, d in where.current} | {d for _, d in data.stock_in}
+    kept_apart = {d for _, d in data.stock_in}
+    kept_apart |= {d for _, d in data.moves.current} if data.moves else set()
     alike: dict[object, list[str]] = {}
     for d in where.domains:
         kind = (

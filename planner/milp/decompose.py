@@ -118,6 +118,7 @@ def parts_of(model: Model, program: Program) -> Parts:
     timed = itertools.chain(
         v.n.items(), v.N.items(), v.x.items(), v.z.items(), v.O.items(), v.r.items()
     )
+    timed = itertools.chain(timed, v.moves.up.items(), v.moves.down.items())
     for index, column in timed:
         columns[at[column.name]] = place[index[-1]]
     for column in v.R.values():

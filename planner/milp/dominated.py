@@ -43,8 +43,9 @@ def without_dominated(data: Instance, keep: Iterable[str] = ()) -> Instance:
     if data.deferral is not None:
         named |= {j for j, _ in data.deferral.lent_rps}
     barred: dict[str, tuple[str, ...]] = {}
+    if data.moves is not None:
+        named |= {j for j, _ in data.moves.current}
     if data.nodes is not None:
-        named |= {j for j, _ in data.nodes.current}
         for j, d in sorted(data.nodes.barred):
             barred[j] = (*barred.get(j, ()), d)
     curves = {j: curve for j, curve in _curves(data).items() if j not in named}

@@ -19,10 +19,9 @@ from planner.milp.constraints.failures import (
     survivors_run_at_operating_points,
 )
 from planner.milp.constraints.fits import fleets_have_room, one_way_to_have_room_is_chosen
+from planner.milp.constraints.moves import moves_are_counted, moves_are_limited
 from planner.milp.constraints.nodes import (
     groups_fit_in_nodes,
-    moves_are_counted,
-    moves_are_limited,
     nodes_are_filled_in_known_ways,
     nodes_are_held,
     power_is_kept,

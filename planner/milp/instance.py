@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
-from planner.milp import fit, indices, terms
+from planner.milp import fit, indices, moves, terms
 from planner.milp import nodes as whole_nodes
 from planner.milp.deferral import Deferral, mistakes_of
 from planner.milp.indices import ALONE
@@ -92,6 +92,8 @@ class Instance:
     """R_gd: accelerators g that can be had in domain d; absent means no limit."""
     nodes: whole_nodes.Nodes | None = None
     """Domains that consist of whole nodes, and what failures take; None means that none does."""
+    moves: moves.Moves | None = None
+    """Units of today, and what moves may come to; None means that moves do not count."""
     terms: Terms | None = None
     """How accelerators are held and paid; units of those without terms cost ``usd_per_hour``."""
     fits: tuple[fit.Fit, ...] = ()
@@ -107,6 +109,8 @@ class Instance:
             mistakes += whole_nodes.mistakes_of(self)
         if self.fits and not mistakes:
             mistakes += [*_ids("fits", tuple(f.id for f in self.fits)), *fit.mistakes_of(self)]
+        if self.moves is not None:
+            mistakes += moves.mistakes_of(self.moves)
         if self.terms is not None:
             mistakes += [*terms.mistakes_of(self.terms, self.G, self.T, self.hours)]
         if mistakes:

@@ -61,12 +61,6 @@ class Nodes:
     """Domains that share a limit of power, and the limit, W, by name."""
     barred: frozenset[tuple[str, str]] = frozenset()
     """(j, d): template j may not stand in domain d."""
-    current: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """c_jd: units that run today, by (j, d); absent means none."""
-    moves: int | None = None
-    """Most units started and stopped, together; None means no limit."""
-    usd_per_move: float = 0.0
-    """Cost of starting or stopping a unit, spread over the time that it is charged to, USD/h."""
     spare: Spare | None = None
     """What the fleet must survive; None means nothing."""
     losses: tuple[Loss, ...] = ()
@@ -113,10 +107,6 @@ class NodeVariables:
     k: Mapping[tuple[str, str, tuple[int, ...], str], pulp.LpVariable]
     """pi_dikt: nodes of kind i ("new" or free devices) of domain d that are filled in way k in
     period t (integer); only where sizes are no chain."""
-    up: Mapping[tuple[str, str, str], pulp.LpVariable]
-    """up_jdt: units of j started in d."""
-    down: Mapping[tuple[str, str, str], pulp.LpVariable]
-    """down_jdt: units of j stopped in d."""
     x: Mapping[tuple[str, str, str, str], pulp.LpVariable]
     """x_fjot: units of j that run at point o after failure f in period t."""
     z: Mapping[tuple[str, str, str], pulp.LpVariable]
@@ -144,8 +134,6 @@ def declare_nodes(problem: pulp.LpProblem, data: Instance) -> NodeVariables:
         if not is_chain(sizes[d])
         for kind, devices in (("new", where.node_devices[d]), *_partly(where, d))
     }
-    places = [(j, d, t) for t in data.T for j in data.J for d in data.domains_of(j)]
-    moving = places if where.moves is not None or where.usd_per_move > 0 else []
     failing = [(f, t) for f in where.losses for t in data.T]
     taken = [(f.id, j, d, t) for f, t in failing for j, d in f.units]
     return NodeVariables(
@@ -156,8 +144,6 @@ def declare_nodes(problem: pulp.LpProblem, data: Instance) -> NodeVariables:
             for way in listed
             for t in data.T
         },
-        up={i: add("up", i) for i in moving},
-        down={i: add("down", i) for i in moving},
         x={
             (f.id, j, o, t): add("xf", (f.id, j, o, t))
             for f, t in failing
@@ -238,7 +224,6 @@ def mistakes_of(data: Instance) -> Iterator[str]:
         "free": where.free,
         "node_watts": where.node_watts,
         "power": [d for members, _ in where.power.values() for d in members],
-        "current": [d for _, d in where.current],
         "barred": [d for _, d in where.barred],
         "spare": [d for members in ((spare and spare.groups) or {}).values() for d in members],
     }

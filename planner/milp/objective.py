@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pulp import LpAffineExpression as Sum
 
 from planner.milp import payments
+from planner.milp.moves import NO_MOVES
 from planner.milp.nodes import NO_NODES
 from planner.milp.terms import NONE
 
@@ -52,11 +53,11 @@ def moves_are_paid(data: Instance, v: Variables) -> Sum:
 
     The hours are shares of all hours.
     """
-    usd_per_hour, shares = (data.nodes or NO_NODES).usd_per_move, data.shares()
+    usd_per_hour, shares = (data.moves or NO_MOVES).usd_per_hour, data.shares()
     return Sum(
         {
             column: usd_per_hour * shares[t]
-            for columns in (v.nodes.up, v.nodes.down)
+            for columns in (v.moves.up, v.moves.down)
             for (_, _, t), column in columns.items()
             if usd_per_hour
         }

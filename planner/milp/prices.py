@@ -159,6 +159,9 @@ def _one_more(data: Instance) -> Iterator[tuple[str, tuple[str, ...], Instance, 
         limits = {**data.max_units, j: count + 1}
         yield "C7", (j,), dataclasses.replace(data, max_units=limits), 1.0
     yield from _one_more_node(data)
+    if data.moves is not None and data.moves.most is not None:
+        more = dataclasses.replace(data.moves, most=data.moves.most + 1)
+        yield "C36", (), dataclasses.replace(data, moves=more), 1.0
     if data.budget_usd_per_hour is not None:
         nodes = (data.nodes or NO_NODES).usd_per_hour.values()
         by = max((*data.usd_per_hour.values(), *nodes)) or 1.0

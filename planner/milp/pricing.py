@@ -20,6 +20,7 @@ from planner.milp.clock import Deadline
 from planner.milp.formulation import model_of, rows
 from planner.milp.highs import Settings
 from planner.milp.indices import ALONE
+from planner.milp.moves import NO_MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,10 +52,12 @@ class UnitPrices:
     goodput: Mapping[str, float]
     """Worth of one compliant req/s of a workload, at least 0."""
     demand_rps: Mapping[str, float]
+    start: float = 0.0
+    """Of starting a unit, at least 0, where moves against the units of today count."""
 
     def cost(self, usd_per_hour: float, devices: int, accelerator: str) -> float:
-        """Return what a unit costs: its price, and the stock that it takes."""
-        return self.usd * usd_per_hour + self.device.get(accelerator, 0.0) * devices
+        """Return what a unit costs: its price, the stock that it takes, and its start."""
+        return self.usd * usd_per_hour + self.device.get(accelerator, 0.0) * devices + self.start
 
     def worth(self, load_rps: Rates, goodput_rps: Rates) -> float:
         """Return what a unit at one operating point is worth.
@@ -197,6 +200,7 @@ def _relaxation(model: Model, program: Program, answer: Answer, usd: float) -> R
     of = dict(zip(program.columns, _x(answer).tolist(), strict=True))
     budget = data.budget_usd_per_hour
     spent = -duals.get(("C8", ()), 0.0) / (budget or 1.0)
+    moves = data.moves or NO_MOVES
     worth = {w: data.worth(w) if program.maximise else 0.0 for w in data.W}
     return Relaxation(
         answer.bound,
@@ -206,6 +210,7 @@ def _relaxation(model: Model, program: Program, answer: Answer, usd: float) -> R
             load={w: duals["C2", (w,)] / data.demand_rps[w] for w in data.W},
             goodput={w: worth[w] + duals["C3", (w,)] / data.demand_rps[w] for w in data.W},
             demand_rps=dict(data.demand_rps),
+            start=(usd + spent) * moves.usd_per_hour - duals.get(("C36", ()), 0.0),
         ),
         frozenset(j for j in data.J if of[v.N[j, ALONE].name] > 1e-9),
     )

@@ -132,7 +132,7 @@ def _at(
 def _parts(data: Instance, one: Choice, g: str, now: float) -> tuple[float, float, float]:
     """Return goodput (1 where cost alone counts), cost without ``g``, and devices of ``g``."""
     count = sum(n * data.held(j, g) for j, n in one.units.items())
-    cost = sum(n * data.usd_per_hour[j] for j, n in one.units.items())
+    cost = sum(n * data.usd_per_hour[j] for j, n in one.units.items()) + one.bill.get("moves", 0.0)
     goodput = 1.0
     if one.name == "max_goodput_per_usd":
         goodput = sum(data.worth(w) * rate for w, rate in one.goodput_rps.items())

@@ -19,6 +19,7 @@ from planner.milp.check import check_integers, check_rows
 from planner.milp.clock import Deadline
 from planner.milp.formulation import CONSTRAINTS, rows
 from planner.milp.highs import Settings
+from planner.milp.moves import NO_MOVES
 from planner.milp.nodes import NO_NODES
 from planner.milp.program import read
 from planner.milp.solve import RAW
@@ -241,7 +242,7 @@ def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, 
         "C28": (_room(data, index) if number == "C28" else None, "replicas"),
         "C32": (where.stock.get(i), "nodes"),
         "C34": (where.power[i][1] if i in where.power else None, "W"),
-        "C36": (where.moves, "units started or stopped"),
+        "C36": ((data.moves or NO_MOVES).most, "units started or stopped"),
         "C40": (floor.get(index[1]) if len(index) > 1 else None, share),
         "C14": (_term_stock(data, index) if number == "C14" else None, "accelerators"),
     }

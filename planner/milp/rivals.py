@@ -102,6 +102,7 @@ def _meets_at(data: Instance, choice: Choice, forced: Choice, j: str) -> float |
     """Return the price of a unit at which a fleet with some would be as good as the best."""
     units = forced.units[j]
     rest = sum(n * data.usd_per_hour[k] for k, n in forced.units.items() if k != j)
+    rest += forced.bill.get("moves", 0.0)
     if choice.name == "min_cost":
         worth = choice.cost_usd_per_hour
     elif choice.name == "max_goodput_per_usd" and choice.objective > 0:

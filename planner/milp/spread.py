@@ -39,7 +39,7 @@ def run(model: Model, program: Program, settings: Settings, start: Floats | None
     """
     if model.data.nodes is not None:  # whole nodes tie domains and periods together
         return narrow.run(model, program, settings, start)
-    if model.data.D == (ALONE,):
+    if model.data.D == (ALONE,) or model.data.moves is not None:  # moves tie domains together
         return _run(model, program, settings, start)
     merged = formulation.model_of(_merged(model.data))
     pairs = _pairs(model, merged)

@@ -9,6 +9,7 @@ import pulp
 
 from planner.milp.deferral import NOTHING
 from planner.milp.indices import ALONE, named
+from planner.milp.moves import MoveVariables, declare_moves
 from planner.milp.nodes import NodeVariables, declare_nodes
 from planner.milp.terms import NONE
 
@@ -38,6 +39,8 @@ class Variables:
     """q_bk: what of b waits at the end of slot k, requests; at most what came in its window."""
     nodes: NodeVariables
     """Nodes that are taken, and what is left after a failure."""
+    moves: MoveVariables
+    """What is started and stopped against today."""
     R: Mapping[tuple[str, str, str], pulp.LpVariable]
     """R_gcd: accelerators g held on the steady term c in domain d in all periods (integer)."""
     O: Mapping[tuple[str, str, str, str], pulp.LpVariable]  # noqa: E741 - as on the page
@@ -100,6 +103,7 @@ def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
         y={i: problem.add_variable(name_of("y", i), 0) for i in slots},
         q={i: problem.add_variable(name_of("q", i), 0, work.latest(*i)) for i in slots},
         nodes=declare_nodes(problem, data),
+        moves=declare_moves(problem, data),
         R={
             (g, c, d): problem.add_variable(name_of("R", (g, c, d)), 0, None, pulp.LpInteger)
             for g, c in terms.steady()

@@ -251,8 +251,9 @@ def _screen(
     removed: list[Removed] = []
     for _, templates in sorted(groups.items()):
         tell(f"screening {len(templates)} templates for {templates[0].label}", 0.05)
+        router, stays = problem.policies.router, problem.stays
         best, rest = screen(
-            answer.study, templates, tpot_s, problem.policies.router, answer.effort, clock.check
+            answer.study, templates, tpot_s, router, answer.effort, clock.check, stays
         )
         kept += best
         removed += rest

@@ -19,6 +19,7 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, DeferredPeriod, DeferredResult
 from planner.milp import Deferral, choose
 from planner.planning.fleet import Fleet
+from planner.planning.moves import with_moves
 from planner.planning.periods import PERIODS, period_results
 from planner.planning.program import instance_of
 from planner.planning.results import interval
@@ -227,7 +228,8 @@ def _lend(
 def _placed(
     answer: Answer, calendar: Calendar, fleet: Fleet, works: list[_Work], choice: Choice
 ) -> Placed:
-    larger = Fleet(tuple(replace(p, units=choice.units[p.template.id]) for p in fleet.pools))
+    grown_pools = tuple(replace(p, units=choice.units[p.template.id]) for p in fleet.pools)
+    larger = with_moves(answer.problem, Fleet(grown_pools))
     lent: dict[tuple[str, str], int] = {}
     for (j, _, t), units in choice.lent.items():
         period = calendar.periods[int(t)].id

@@ -27,6 +27,7 @@ from planner.planning.group_pools import side_documents
 from planner.planning.hourly_document import objective_over, totals_over
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
 from planner.planning.limits import limit_uses
+from planner.planning.moving import move_decisions
 from planner.planning.periods import over_all_periods
 from planner.planning.placed import stand
 from planner.planning.plan_notes import (
@@ -150,6 +151,7 @@ def plan_document(
             *together_or_apart(answer, refined, alone, left_out),
             *tried.decisions,
             *spare_decisions(problem, refined, shown, shown.failures),
+            *move_decisions(problem, refined, shown.fleet),
             *((by_hour.decision,) if by_hour is not None else ()),
             *standing.decisions,
             *what_places_cost(problem, refined, alone.fleet),

@@ -57,12 +57,16 @@ class Fleet:
     pools: tuple[PoolChoice, ...]
     held: tuple[Held, ...] = ()
     """Whole nodes, where supply is such."""
+    moves: int = 0
+    """Units started and stopped against those of today, where moves count."""
+    moves_usd_per_hour: float = 0.0
+    """What that costs, spread over the time that it is charged to."""
 
     @property
     def usd_per_hour(self) -> float:
-        """Price of all units, or of the nodes in which they stand."""
+        """Price of all units, or of the nodes in which they stand, and of moves."""
         units = sum(p.units * p.template.build.usd_per_hour for p in self.pools if not p.places)
-        return units + sum(held.usd_per_hour for held in self.held)
+        return units + sum(held.usd_per_hour for held in self.held) + self.moves_usd_per_hour
 
     @property
     def key(self) -> tuple[tuple[str, int, tuple[float, ...]], ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.fleet import Change, SearchStep
 from planner.milp import Goals
+from planner.planning.moves import moves_by_template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,8 +53,10 @@ def changes_of(problem: Problem, fleet: Fleet) -> tuple[Change, ...]:
     before, after = dict(problem.current), {p.template.id: p.units for p in fleet.pools}
     if not before:
         return ()
+    moves = {j: abs(after.get(j, 0) - before.get(j, 0)) for j in {*before, *after}}
+    moves |= moves_by_template(problem, fleet)
     return tuple(
-        Change(pool=j, before=before.get(j, 0), after=after.get(j, 0))
-        for j in sorted({*before, *after})
-        if before.get(j, 0) != after.get(j, 0)
+        Change(pool=j, before=before.get(j, 0), after=after.get(j, 0), moves=moves[j])
+        for j in sorted(moves)
+        if moves[j]
     )

@@ -310,7 +310,8 @@ def _place(short: Shortfall, quantities: tuple[str, str], how: str) -> Infeasibi
     elif short.family == "power_is_kept":
         name, change = f"limits.power of {what}", f"a power of {needs}"
     elif short.family == "moves_are_limited":
-        name, change = "limits.moves", f"{needs}"
+        more = short.needs - short.limit
+        name, change = "limits.moves", f"limits.moves of {short.needs:g}, {more:g} more"
     else:
         lost, workload, *_ = short.index
         floor = math.floor(short.needs * 1e4) / 1e4

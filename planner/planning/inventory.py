@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from planner.candidates.serve import longest_requests
 from planner.fleet import BillLine, Pool, PoolPlace, SupplyLine, Totals
 from planner.planning.curve_notes import curve_note
+from planner.planning.moving import bill_of_moves
 from planner.planning.node_lines import node_bill, node_lines
 from planner.planning.prefixes import hits_of, keeps_prefixes
 from planner.planning.results import interval
@@ -176,9 +177,10 @@ def supply_lines(problem: Problem, fleet: Fleet) -> tuple[SupplyLine, ...]:
 
 def bill_lines(problem: Problem, fleet: Fleet) -> tuple[BillLine, ...]:
     """List what is paid; the lines sum to the fleet's price."""
+    moves = tuple(bill_of_moves(problem, fleet))
     if problem.sites.all:
-        return tuple(node_bill(problem.sites, fleet))
-    return tuple(
+        return (*node_bill(problem.sites, fleet), *moves)
+    units = tuple(
         BillLine(
             item=f"{p.units} x {p.template.id}: "
             + ", ".join(f"{p.units * k} {g}" for g, k in p.template.build.devices.items()),
@@ -186,3 +188,4 @@ def bill_lines(problem: Problem, fleet: Fleet) -> tuple[BillLine, ...]:
         )
         for p in fleet.pools
     )
+    return (*units, *moves)

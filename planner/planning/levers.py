@@ -149,6 +149,8 @@ def levers_of(scenario: Scenario) -> list[Lever]:
         if (window := one.completion_window) is not None:
             path = f"workloads.{one.id}.completion_window"
             found.append(Lever(path, window / 60, window / 60 * LOOSEST, "min"))
+    if (moves := scenario.limits.moves) is not None and moves < MOST_STOCK:
+        found.append(Lever("limits.moves", float(moves), float(MOST_STOCK), whole=True))
     memory = scenario.policies.memory_utilisation
     if memory < MOST_MEMORY:
         found.append(Lever("policies.memory_utilisation", memory, MOST_MEMORY))

@@ -39,6 +39,10 @@ def limit_uses(
         at = ("C6", name)
         uses.append(_use(f"stock of {name}", used, supply.stock, solved.get(at), relaxed.get(at)))
     uses += link_uses(fleet, study)
+    if problem.moving is not None and problem.moving.most is not None:
+        at = ("C36", "")
+        most = problem.moving.most
+        uses.append(_use("moves", fleet.moves, most, solved.get(at), relaxed.get(at)))
     budget = problem.budget_usd_per_hour
     if budget is not None:
         at = ("C8", "")
@@ -81,7 +85,8 @@ def _prices(
     if (
         stocks.count(None) == len(stocks)
         and not problem.sites.power
-        and (problem.budget_usd_per_hour is None)
+        and problem.budget_usd_per_hour is None
+        and (problem.moving is None or problem.moving.most is None)
     ):
         return {}, {}
     data = instance_of(problem, refined.frontiers)

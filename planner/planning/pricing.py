@@ -209,6 +209,7 @@ class Pricing:
 
     def _seed(self) -> None:
         """Measure one template for each set of workloads: the best of each accelerator's best."""
+        self._measure(sorted(self.problem.stays & self.columns.keys()))
         groups: dict[tuple[int, ...], dict[str, list[Column]]] = {}
         for column in self.columns.values():
             template = column.template

@@ -9,6 +9,7 @@ from planner.milp.indices import ALONE
 from planner.planning.fitting import fits_of
 from planner.planning.fleet import Fleet, fleet_of
 from planner.planning.housing import homes_for, housed, nodes_for
+from planner.planning.moves import moves_for, with_moves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +60,7 @@ def instance_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Instance
         homes=homes_for(problem),
         nodes=nodes_for(problem, {j: f.template for j, f in frontiers.items()}),
         fits=fits_of(problem, frontiers),
+        moves=moves_for(problem),
     )
 
 
@@ -76,10 +78,12 @@ def fleet_of_choice(problem: Problem, frontiers: Mapping[str, Frontier], choice:
     }
     templates = {j: frontier.template for j, frontier in frontiers.items()}
     units = {j: choice.units.get(j, 0) for j in frontiers}
-    if problem.sites.spare is not None and any(n and not sum(loads[j]) for j, n in units.items()):
+    stays = problem.sites.spare is not None or problem.moving is not None
+    if stays and any(n and not sum(loads[j]) for j, n in units.items()):
         loads = shared_out(problem, frontiers, units)
     fleet = fleet_of(units, loads, templates, problem.rates_rps)
-    return housed(problem, fleet, {(j, d): n for (j, d, _), n in choice.units_in.items()})
+    placed = {(j, d): n for (j, d, _), n in choice.units_in.items()}
+    return with_moves(problem, housed(problem, fleet, placed))
 
 
 def shared_out(

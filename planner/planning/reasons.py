@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from planner.fleet import Decision, Rejected
 from planner.planning.failures import survives
 from planner.planning.fitting import why_no_room
+from planner.planning.moves import within_moves
+from planner.planning.moving import the_last_unit_stays
 from planner.planning.refine import Verified
 from planner.planning.variants import cost_of_only, which_variant
 
@@ -51,8 +53,10 @@ def _which_accelerator(
         only = {j: f for j, f in refined.frontiers.items() if {*f.template.build.devices} == {name}}
         alone = cost_of_only(problem, only)
         if alone is None:
+            moves = problem.moving is not None and problem.moving.most is not None
+            within = " within limits.moves" if moves else ""
             why = why_no_room(problem, name) or _closest(name, left_out)
-            words.append(f"{name} alone serves it in no number{why}")
+            words.append(f"{name} alone serves it in no number{within}{why}")
         else:
             numbers[f"usd_per_hour_on_{name}_alone"] = alone
             words.append(f"{name} alone costs {alone:.2f} USD/h ({alone / cost - 1:+.0%})")
@@ -150,6 +154,9 @@ def _does_the_last_unit_pay(
             continue
         if not survives(problem, refined.frontiers, less):
             found.append(_is_spare(pool))
+            continue
+        if not within_moves(problem, less):
+            found.append(the_last_unit_stays(pool))
             continue
         smaller = Verified(less, judgement, problem.values).worth_per_usd
         larger = shown.worth_per_usd

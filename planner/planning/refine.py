@@ -22,6 +22,7 @@ from planner.planning.fitting import with_cuts
 from planner.planning.fleet import Fleet, PoolChoice, with_one_less
 from planner.planning.goals import goals_of
 from planner.planning.housing import without_one
+from planner.planning.moves import with_moves, within_moves
 from planner.planning.one_side_less import with_one_side_less
 from planner.planning.periods import judge_over_time
 from planner.planning.program import fleet_of_choice, instance_of
@@ -203,6 +204,7 @@ class Refinement:
         for position, pool in enumerate(fleet.pools):
             less = with_one_less(fleet, position, believed, self.problem.rates_rps)
             less = less and without_one(self.problem, fleet, less, pool.template.id)
+            less = less and with_moves(self.problem, less)
             results.append((pool.template.id, less, self.judge(less) if less else None))
         return tuple(results)
 
@@ -370,6 +372,8 @@ class Refinement:
             if self._better(verified, Verified(less, judgement, self.problem.values)) is verified:
                 continue
             if not survives(self.problem, self.beliefs.believed(), less):
+                continue
+            if not within_moves(self.problem, less):
                 continue
             pool = _pool_of(less, j)
             spare = [

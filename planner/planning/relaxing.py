@@ -175,6 +175,8 @@ def _used(lever: Lever, fleet: Fleet | None) -> float | None:
         )
     if lever.site is not None:
         return float(sum(held.nodes for held in fleet.held if held.site == lever.site))
+    if lever.path == "limits.moves":
+        return float(fleet.moves)
     return round(fleet.usd_per_hour + 5e-5, 4) if lever.path == "limits.budget" else None
 
 
@@ -225,6 +227,10 @@ def _corrected(reason: Infeasibility, found: Sequence[Relaxation]) -> Infeasibil
             return reason.model_copy(
                 update={"needs": needs, "remedy": f"a stock of {needs}, alone"}
             )
+        if reason.limit == one.lever == "limits.moves":
+            needs = f"{one.needs} units started or stopped"
+            remedy = f"limits.moves of {one.needs}, {int(one.needs) - int(one.has)} more, alone"
+            return reason.model_copy(update={"needs": needs, "remedy": remedy})
         if reason.limit == one.lever == "limits.budget":
             update = {"needs": one.needs, "remedy": f"a budget of {one.needs}, alone"}
             return reason.model_copy(update=update)

@@ -69,3 +69,13 @@ def _beside(loaded: LoadedScenario) -> Iterator[tuple[Where | str, str]]:
         if beside is not None:
             what = "does not go with traffic.adapt: hourly yet; leave one of them out"
             yield loaded.at(*path), f"{'.'.join(path)}: {what}"
+    for path, counted in (
+        (("limits", "moves"), scenario.limits.moves),
+        (("move_cost",), scenario.move_cost),
+    ):
+        if counted is not None:
+            what = (
+                "a fleet by the hour (traffic.adapt) starts and stops replicas every hour; leave"
+                " one of them out"
+            )
+            yield loaded.at(*path), f"{'.'.join(path)}: {what}"

@@ -11,6 +11,7 @@ from planner.problem.arrivals import at_rate
 from planner.problem.current import current_plan, units_of
 from planner.problem.curves import own_laws
 from planner.problem.demand import arrival_law, length_law, prefix_law, session_laws, user_law
+from planner.problem.moving import Moving, moving_of
 from planner.problem.network import at_the_door
 from planner.problem.periods import Over, make_calendar
 from planner.problem.prices import PriceError, price_of
@@ -167,6 +168,8 @@ class Problem:
     """Units by template of the plan that runs now."""
     running: FleetPlan | None = None
     """That plan; where there is a topology, its replicas move as little as may be."""
+    moving: Moving | None = None
+    """What counts of moves against it; None where none do."""
     sites: Sites = NO_SITES
     """Whole nodes and the limits on places, where supply is whole nodes."""
     wholes: tuple[Whole, ...] = ()
@@ -175,6 +178,12 @@ class Problem:
     """Where nodes stand and what links them; None where any number of accelerators is near."""
     cuts: tuple[Cut, ...] = ()
     """What the nodes have room for, as far as a placement was tried and failed."""
+
+    @property
+    def stays(self) -> frozenset[str]:
+        """Templates that run now and are weighed in any case, since stopping them counts."""
+        counts = self.moving is not None or "fewest_moves" in self.then
+        return frozenset(j for j, _ in self.current) if counts else frozenset()
 
     @property
     def asked(self) -> tuple[Whole, ...]:
@@ -215,6 +224,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     sites = sites_of(loaded, catalogue, mistakes)
     supplies = (*_supplies(loaded, catalogue, mistakes), *_supplies_in(sites))
     running = current_plan(loaded, mistakes)
+    moving = moving_of(loaded, running, sites, mistakes)
     if not mistakes:
         refuse_degrees(loaded, demands, mistakes)
         refuse_work_without_lenders(loaded, demands, deferred, mistakes)
@@ -267,6 +277,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         then=scenario.then,
         current=units_of(running),
         running=running,
+        moving=moving,
     )
 
 

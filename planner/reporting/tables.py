@@ -111,8 +111,8 @@ def _changes(plan: FleetPlan) -> Iterator[RenderableType]:
     if plan.changes:
         yield heading("What changes against the current plan")
         yield grid(
-            ("pool", ">before", ">after"),
-            [(x.pool, str(x.before), str(x.after)) for x in plan.changes],
+            ("pool", ">before", ">after", ">started and stopped"),
+            [(x.pool, str(x.before), str(x.after), str(x.moves)) for x in plan.changes],
         )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from planner.ids import Slug
 from planner.scenario.supply import Limits
 from planner.spec import Spec, mistake
-from planner.units import Fraction, Watts
+from planner.units import Fraction, Seconds, Usd, Watts, within
 
 Level = Literal["nodes", "rack", "zone", "region"]
 """What fails together: single nodes, or all nodes with the same rack, zone or region."""
@@ -58,8 +58,21 @@ class PowerLimit(Spec):
         return value
 
 
+class MoveCost(Spec):
+    """What it costs to start or to stop one replica, and over which time that is paid off."""
+
+    price: Usd
+    """Of one start or one stop, such as ``40 USD``."""
+    over: Annotated[Seconds, within(3600, 315_360_000, "s")]
+    """How long the new fleet is to run, such as ``720 h``: the bill has price / over for each."""
+
+
 class FleetLimits(Limits):
     """What the fleet must not exceed, and what it must survive."""
+
+    moves: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    """Most replicas that may be started and stopped against ``current_plan``, together: one that
+    changes its accelerator, its degrees or its place is stopped and started."""
 
     spare: Spare | None = None
     """Failures that the fleet must survive; needs ``nodes``."""

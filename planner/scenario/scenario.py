@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from planner.errors import nearest
 from planner.scenario.aim import Goal, Objective, Solver, version_as_text
-from planner.scenario.hard_limits import FleetLimits
+from planner.scenario.hard_limits import FleetLimits, MoveCost
 from planner.scenario.nodes import NodeOffer
 from planner.scenario.places import check_supply
 from planner.scenario.policies import Policies
@@ -68,6 +68,10 @@ class Scenario(Spec):
     """The plan that runs now, a plan.json beside this file: where the search begins, what
     ``fewest_moves`` counts from, and what the new plan says it changes."""
 
+    move_cost: MoveCost | None = None
+    """What starting and stopping replicas against ``current_plan`` costs; nothing where left
+    out."""
+
     solver: Solver = Solver()
     """Seed, gap and time."""
 
@@ -120,6 +124,10 @@ class Scenario(Spec):
         if "fewest_moves" in self.then and self.current_plan is None:
             at = ("then", self.then.index("fewest_moves"))
             raise mistake("moves are counted from a plan; add current_plan", *at)
+        counted = {("limits", "moves"): self.limits.moves, ("move_cost",): self.move_cost}
+        for path, given in counted.items():
+            if given is not None and self.current_plan is None:
+                raise mistake("moves are counted from a plan; add current_plan", *path)
         return self
 
     @model_validator(mode="after")

@@ -201,6 +201,18 @@ ONE_CHANGE = {
         ("price: 2.99 USD/h", "price: 2.99 USD/h\n    price_from: {provider: lambda}"),
         "16:5: accelerators.0.price: give either price or price_from; both are given",
     ),
+    "moves from nowhere": (
+        ("accelerators:", "limits: {moves: 3}\naccelerators:"),
+        "14:10: limits.moves: moves are counted from a plan; add current_plan",
+    ),
+    "a price of moves from nowhere": (
+        ("accelerators:", "move_cost: {price: 40 USD, over: 720 h}\naccelerators:"),
+        "14:1: move_cost: moves are counted from a plan; add current_plan",
+    ),
+    "a price of moves by the hour": (
+        ("accelerators:", "move_cost: {price: 40 USD/h, over: 720 h}\naccelerators:"),
+        "14:13: move_cost.price: 'USD/h' is no unit of sum of money; use one of USD, kUSD",
+    ),
     "no price": (
         ("    price: 2.99 USD/h\n", ""),
         "15:5: accelerators.0: give either price or price_from; neither is given",

@@ -10,9 +10,12 @@ import pytest
 from planner.cli import main
 from planner.errors import InputError
 from planner.planning import plan_scenario
+from planner.planning.levers import levers_of
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
 from planner.spec import dump_json
+from tests.plans import plan as hand_made_plan
+from tests.plans import pool as hand_made_pool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +72,75 @@ def test_the_current_fleet_stays_where_it_is_as_good(question, tmp_path):
     (change,) = more.changes
     assert (change.before, change.pool) == (now.pools[0].replicas, now.pools[0].id)
     assert change.after > change.before
+
+
+def test_no_more_replicas_move_than_may_and_each_is_paid(question, tmp_path):
+    """Three H200 run; three H100 are a dollar cheaper each. Swapping one is a stop and a start."""
+    exact = ["solver.gap=0.5 %"]
+    now = plan_scenario(
+        load_scenario(question, ["accelerators.h100-sxm.price=9 USD/h", *exact]), effort=SHORT
+    )
+    assert kinds(now) == {"h200-sxm": 3}
+    (tmp_path / "now.json").write_text(dump_json(now))
+    then = [*exact, "current_plan=now.json", "accelerators.h200-sxm.price=4 USD/h"]
+
+    def planned(*settings):
+        return plan_scenario(load_scenario(question, [*then, *settings]), effort=SHORT)
+
+    few = planned("limits.moves=2")
+    assert kinds(few) == {"h100-sxm": 1, "h200-sxm": 2}
+    assert sum(change.moves for change in few.changes) == 2
+    (limit,) = (one for one in few.limits if one.name == "moves")
+    assert (limit.used, limit.limit) == (2, 2)
+    (said,) = (d for d in few.decisions if d.question.startswith("how many replicas are started"))
+    assert said.numbers["moves_if_free"] > 2  # by coarse measurements, of two or three swaps
+    assert said.numbers["usd_per_hour_if_free"] < few.totals.cost_usd_per_hour
+
+    paid = planned("move_cost={price: 200 USD, over: 720 h}")  # 1.67 USD/h to save 3
+    assert kinds(paid) == {"h100-sxm": 3}
+    (line,) = (x for x in paid.bill if "started or stopped" in x.item)
+    assert line.usd_per_hour == pytest.approx(6 * 200 / 720)
+    assert paid.totals.cost_usd_per_hour == pytest.approx(sum(x.usd_per_hour for x in paid.bill))
+    assert paid.totals.cost_usd_per_hour == pytest.approx(9 + 6 * 200 / 720)
+    stays = planned("move_cost={price: 400 USD, over: 720 h}")  # 3.33 USD/h to save 3
+    assert kinds(stays) == {"h200-sxm": 3}
+    assert stays.changes == ()
+
+
+def test_too_few_moves_are_told_with_how_many_more_do(question, tmp_path):
+    """One replica runs; the load takes three. One is stopped where its kind is offered no more."""
+    runs = hand_made_pool(id="h100-sxm.tp1.bf16.b2048.s256@chat", replicas=1)
+    (tmp_path / "one.json").write_text(dump_json(hand_made_plan(pools=[runs])))
+
+    def planned(*settings):
+        changes = ["current_plan=one.json", *settings]
+        return plan_scenario(load_scenario(question, changes), effort=SHORT)
+
+    short = planned("limits.moves=1")
+    assert short.status == "infeasible"
+    (reason,) = short.infeasibility
+    assert (reason.limit, reason.remedy) == ("limits.moves", "limits.moves of 2, 1 more, alone")
+    enough = planned("limits.moves=2")
+    assert enough.evidence.verified
+    assert kinds(enough)["h100-sxm"] >= 1
+    other = "accelerators=[{id: h200-sxm, price: 3.01 USD/h}]"
+    (reason,) = planned("limits.moves=3", other).infeasibility
+    assert reason.needs == "4 units started or stopped"
+    asked = load_scenario(question, ["current_plan=one.json", "limits.moves=1"])
+    (lever,) = (one for one in levers_of(asked.scenario) if one.path == "limits.moves")
+    assert lever.setting(2) == "limits.moves=2"
+
+
+def test_moves_are_counted_from_a_fleet_only(question, tmp_path, capsys):
+    (tmp_path / "none.json").write_text(dump_json(hand_made_plan(status="infeasible", pools=[])))
+    asked = ["--from", str(tmp_path / "none.json"), "--set", "limits.moves=1"]
+    assert main(["plan", str(question), *asked]) == 2
+    assert "has no fleet from which moves could be counted" in capsys.readouterr().err
+    hourly = "traffic={adapt: hourly, profiles: [{weekday: [1" + ", 1" * 23 + "]}]}"
+    (tmp_path / "some.json").write_text(dump_json(hand_made_plan()))
+    asked = ["--from", str(tmp_path / "some.json"), "--set", "limits.moves=1", "--set", hourly]
+    assert main(["plan", str(question), *asked]) == 2
+    assert "starts and stops replicas every hour" in capsys.readouterr().err
 
 
 def test_what_is_no_plan_and_what_has_no_plan_to_count_from_are_mistakes(question, capsys):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planner.errors import InfeasibleError
-from planner.milp import Instance, choose, highs
+from planner.milp import Instance, Moves, choose, highs
 from planner.milp.alike import merged
 from planner.milp.dominated import without_dominated
 from planner.milp.formulation import model_of
@@ -160,10 +160,12 @@ def scattered(seed: int) -> Instance:
             node_watts=dict.fromkeys(d_ids, 100.0),
             power={"hall": (d_ids[:2], 300.0)} if some[1] < 0.3 else {},
             barred=frozenset({(j_ids[0], d_ids[0])}) if some[2] < 0.3 else frozenset(),
-            current={(j_ids[0], d_ids[1]): 2} if of[d_ids[1]] == accelerators[j_ids[0]] else {},
-            moves=int(rng.integers(2, 7)) if some[3] < 0.3 else None,
-            usd_per_move=0.25 if some[4] < 0.3 else 0.0,
             spare=spare if some[5] < 0.8 else None,
+        ),
+        moves=Moves(
+            current={(j_ids[0], d_ids[1]): 2},
+            most=int(rng.integers(2, 7)) if some[3] < 0.3 else None,
+            usd_per_hour=0.25 if some[4] < 0.3 else 0.0,
         ),
     )
 

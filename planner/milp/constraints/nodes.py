@@ -1,4 +1,4 @@
-"""Rows about nodes: how they are filled, bought whole, powered, and moved between.
+"""Rows about nodes: how they are filled, bought whole, and powered.
 
 Nodes are held in every period; what stands in them may change from period to period.
 """
@@ -100,33 +100,3 @@ def power_is_kept(data: Instance, v: Variables) -> Rows:
     for name, (members, watts) in where.power.items():
         drawn: Terms = {v.nodes.m[d]: where.node_watts.get(d, 0.0) / watts for d in members}
         yield (name,), Sum(drawn) <= 1
-
-
-def moves_are_counted(data: Instance, v: Variables) -> Rows:
-    r"""(C35) What is started beyond today's units, and what is stopped of them.
-
-    .. math:: n_{jdt} - \mathrm{up}_{jdt} + \mathrm{down}_{jdt} = c_{jd} \qquad \forall j, d, t
-    """
-    where = data.nodes or NO_NODES
-    for (j, d, t), up in v.nodes.up.items():
-        change: Terms = {v.n[j, d, t]: 1.0, up: -1.0, v.nodes.down[j, d, t]: 1.0}
-        yield (j, d, t), Sum(change) == where.current.get((j, d), 0)
-
-
-def moves_are_limited(data: Instance, v: Variables) -> Rows:
-    r"""(C36) No more units are started and stopped than the scenario allows.
-
-    .. math:: \sum_{j,d} (\mathrm{up}_{jdt} + \mathrm{down}_{jdt}) \le \mathrm{moves}
-              \qquad \forall t
-    """
-    where = data.nodes or NO_NODES
-    if where.moves is None:
-        return
-    for t in data.T:
-        moved: Terms = {
-            column: 1.0
-            for columns in (v.nodes.up, v.nodes.down)
-            for (_, _, at), column in columns.items()
-            if at == t
-        }
-        yield (t,), Sum(moved) <= where.moves
