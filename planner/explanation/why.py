@@ -17,6 +17,7 @@ from planner.fleet import (
     Relaxation,
     RunnerUp,
     SearchStep,
+    Settings,
 )
 from planner.spec import Spec
 
@@ -46,6 +47,8 @@ class Why(Spec):
     """How the best ratio was closed in on, where the objective is one."""
     runners_up: tuple[RunnerUp, ...] = ()
     price_ranges: tuple[PriceRange, ...] = ()
+    settings: Settings | None = None
+    """What scheduler settings are worth; where nothing was asked about."""
 
 
 def explain_plan(plan: FleetPlan, why_not: str | None = None) -> Why:
@@ -129,6 +132,7 @@ def _why(
             for x in alternatives.price_ranges
             if question is None or any(matches(p, x.accelerator) for p in question.split("."))
         ),
+        settings=plan.settings if question is None else None,
     )
 
 

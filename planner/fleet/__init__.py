@@ -45,12 +45,14 @@ from planner.fleet.results import (
     WaitingUsers,
     WorkloadResult,
 )
+from planner.fleet.settings import BusyPoint, PoolSettings, SettingEffect, Settings
 from planner.fleet.tables import TableBucket, TableFleet, TableShare, TableUnits
 
 __all__ = [
     "Alternatives",
     "ArrivalPoint",
     "BillLine",
+    "BusyPoint",
     "Change",
     "CurveNote",
     "Decision",
@@ -74,6 +76,7 @@ __all__ = [
     "PlacedReplica",
     "Pool",
     "PoolPlace",
+    "PoolSettings",
     "PrefixHits",
     "PriceRange",
     "Quantiles",
@@ -83,6 +86,8 @@ __all__ = [
     "RunnerUp",
     "ScenarioResult",
     "SearchStep",
+    "SettingEffect",
+    "Settings",
     "SplitByLength",
     "SplitPart",
     "Status",

@@ -23,6 +23,7 @@ from planner.fleet.reasons import (
     SplitByLength,
 )
 from planner.fleet.results import DeferredResult, PeriodResult, ScenarioResult, WorkloadResult
+from planner.fleet.settings import Settings
 from planner.fleet.tables import TableFleet
 from planner.source import read_text, whole
 from planner.spec import Spec
@@ -124,6 +125,8 @@ class FleetPlan(Spec):
     alternatives: Alternatives | None = None
     """Fleets next to this one, and the prices at which they take its place."""
     evidence: Evidence
+    settings: Settings | None = None
+    """What scheduler settings are worth, where replicas were simulated."""
     changes: tuple[Change, ...] = ()
     """What of the current plan changes, where one was given: pools that differ."""
     infeasibility: tuple[Infeasibility, ...] = ()

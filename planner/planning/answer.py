@@ -26,6 +26,7 @@ from planner.planning.priced import MEASURED_TO, coarsely, refine_priced
 from planner.planning.pricing import Pricing
 from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
 from planner.planning.scenarios import planned_for, scenario_results
+from planner.planning.settings_document import settings_section
 from planner.planning.split import is_better, limits_of_a_split, price_splits, split_decisions
 from planner.planning.study import effort_for, study_of
 from planner.planning.sweep import sweep_arrivals, sweep_demand
@@ -314,6 +315,7 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             cold=_cold(answer, alone, clock, tell) if kept else None,
             adapted=adapted,
             alone=alone,
+            settings=settings_section(answer, alone.fleet, over),
         )
         return plan_document(answer, refined, shown, tried, found.screened, left_out)
     except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables

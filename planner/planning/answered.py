@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planner.catalogue import Catalogue
-    from planner.fleet import Decision, DeferredResult, PeriodResult, ScenarioResult
+    from planner.fleet import Decision, DeferredResult, PeriodResult, ScenarioResult, Settings
     from planner.planning.hourly import Adapted
     from planner.planning.prefixes import Cold
     from planner.planning.refine import Verified
@@ -52,3 +52,5 @@ class Tried:
     alone: Verified | None = None
     """The fleet before units were added for work that waits, where there is such work. What was
     decided between is compared with it."""
+    settings: Settings | None = None
+    """What its scheduler settings are worth."""

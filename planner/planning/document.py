@@ -165,6 +165,7 @@ def plan_document(
         alternatives=alternatives(problem, refined),
         changes=changes_of(problem, shown.fleet),
         limits=limit_uses(problem, refined, shown.fleet, answer.study),
+        settings=tried.settings,
         evidence=Evidence(
             verified=verified,
             unproven=unproven,

@@ -56,7 +56,7 @@ def _power_w(answer: Answer, pool: PoolChoice) -> float | None:
     return None if board is None else board * pool.units * pool.template.build.accelerators
 
 
-def _flops(
+def flops_of(
     answer: Answer, pool: PoolChoice, asked_rps: Sequence[float]
 ) -> tuple[float, float] | None:
     """Return model FLOP/s that a pool achieves, and the dense peak of its accelerators.
@@ -87,7 +87,7 @@ def _flops(
 
 def _fleet_mfu(answer: Answer, shown: Verified) -> float | None:
     asked = shown.judgement.sample.asked_rps().tolist()
-    pairs = [_flops(answer, *pair) for pair in zip(shown.fleet.pools, asked, strict=True)]
+    pairs = [flops_of(answer, *pair) for pair in zip(shown.fleet.pools, asked, strict=True)]
     known = [pair for pair in pairs if pair is not None]
     if len(known) < len(pairs):
         return None
@@ -113,7 +113,7 @@ def pool_document(
     build, policies = pool.template.build, answer.problem.policies
     curve = build.curve
     longest = max(longest_requests(answer.problem)[w] for w in pool.template.serves)
-    flops = _flops(answer, pool, asked_rps)
+    flops = flops_of(answer, pool, asked_rps)
     cache = build.cache if keeps_prefixes(answer.problem, pool) else None
     return Pool(
         id=pool.template.id,

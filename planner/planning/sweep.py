@@ -163,12 +163,24 @@ def sweep_arrivals(
 def _accelerators(
     study: Study, fleet: Fleet, router: Routing, size: RunSize, over: Callable[[], bool]
 ) -> int | None:
-    """Return how many accelerators keep every promise; each pool for itself, by the mean.
+    """Return how many accelerators keep every promise; None if several times as many do not."""
+    found = units_needed(study, fleet, router, size, over)
+    if found is None:
+        return None
+    return sum(
+        n * pool.template.build.accelerators for n, pool in zip(found, fleet.pools, strict=True)
+    )
+
+
+def units_needed(
+    study: Study, fleet: Fleet, router: Routing, size: RunSize, over: Callable[[], bool]
+) -> list[int] | None:
+    """Return how many units of each pool keep its promises at its load, by the mean of the runs.
 
     Raises:
         LimitReachedError: The time is over.
     """
-    total = 0
+    needed = []
     for pool in fleet.pools:
 
         def keeps(units: int, pool: PoolChoice = pool) -> bool:
@@ -183,8 +195,8 @@ def _accelerators(
         units = fewest(keeps, pool.units)
         if units is None:
             return None
-        total += units * pool.template.build.accelerators
-    return total
+        needed.append(units)
+    return needed
 
 
 def fewest(keeps: Callable[[int], bool], start: int) -> int | None:

@@ -10,6 +10,7 @@ from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
 from planner.reporting.placement import placement_table
+from planner.reporting.settings import settings_tables
 from planner.units import TIME
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def plan_table(plan: FleetPlan) -> tuple[RenderableType, ...]:
     if plan.capacity_table is not None:
         return (*_answer(plan), *_money(plan), *_grounds(plan))
     placed = (*placement_table(plan), *_changes(plan))
-    return (*_answer(plan), *placed, *_promises(plan), *_money(plan), *_grounds(plan))
+    settings = settings_tables(plan.settings, every=False)
+    return (*_answer(plan), *placed, *_promises(plan), *settings, *_money(plan), *_grounds(plan))
 
 
 def workload_table(results: Sequence[WorkloadResult]) -> Table:

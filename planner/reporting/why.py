@@ -8,6 +8,7 @@ from planner.reporting import relaxations
 from planner.reporting.bill_difference import bill_differences
 from planner.reporting.format import NONE, amount, count, rate, share, significant, usd
 from planner.reporting.layout import grid, heading, lines, plain
+from planner.reporting.settings import settings_tables
 from planner.reporting.tables import decision, one_less, stands_in_the_way
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def _sections(why: Why) -> Iterator[RenderableType]:
     if why.one_less:
         yield heading("With one unit less")
         yield lines(map(one_less, why.one_less))
+    yield from settings_tables(why.settings, every=True)
     yield from _alternatives(why)
     if why.steps:
         yield heading("How the best ratio was closed in on (Dinkelbach), requests per dollar")
