@@ -8,7 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from planner.api import capacity, compare, explain, load, load_table, plan, simulate
+    from planner.api import (
+        capacity,
+        compare,
+        explain,
+        load,
+        load_table,
+        plan,
+        remembering,
+        simulate,
+    )
     from planner.errors import (
         InfeasibleError,
         InputError,
@@ -33,6 +42,7 @@ __all__ = [
     "load",
     "load_table",
     "plan",
+    "remembering",
     "simulate",
 ]
 
@@ -50,6 +60,7 @@ _HOMES: Final = {
     "load": "planner.api",
     "load_table": "planner.api",
     "plan": "planner.api",
+    "remembering": "planner.api",
     "simulate": "planner.api",
 }
 

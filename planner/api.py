@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from planner.scenario.load import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from planner.explanation.compare import Comparison
     from planner.explanation.why import Why
@@ -146,3 +147,19 @@ def compare(one: FleetPlan | Row, two: FleetPlan | Row) -> Comparison:
 
 def _row(side: FleetPlan | Row, name: str) -> Row:
     return side if isinstance(side, Row) else row_of_plan(side, name)
+
+
+@contextmanager
+def remembering(folder: str | Path) -> Iterator[None]:
+    """Read simulations that ran before from a folder, and keep new ones there.
+
+    Results are the same with and without. A folder that cannot be used makes no difference but
+    in time.
+
+    Args:
+        folder: Made where it is missing.
+    """
+    from planner.simulation.point_folder import points_kept_in
+
+    with points_kept_in(Path(folder)):
+        yield

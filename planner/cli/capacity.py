@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.cli.cache import CacheDir, NoCache, remembered_simulations
 from planner.cli.options import Json, Seed, Settings, share
 from planner.cli.output import emit, emit_tables, progress, require_writable, write_whole
 from planner.errors import InputError
@@ -44,6 +45,8 @@ def capacity(
     as_json: Json = False,
     settings: Settings = None,
     seed: Seed = None,
+    cache_dir: CacheDir = None,
+    no_cache: NoCache = False,
 ) -> int:
     """Find the largest load at which a template keeps the promise, and what comes after it.
 
@@ -64,7 +67,7 @@ def capacity(
     from planner.planning.capacity import Wanted, capacity_of
 
     wanted = Wanted(template, accelerator, tp_degree, workload)
-    with progress() as report:
+    with remembered_simulations(cache_dir, no_cache), progress() as report:
         found = capacity_of(
             loaded, wanted, replicas=replicas, precision=wanted_precision, progress=report
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from planner.cli.cache import CacheDir, NoCache, remembered_simulations
 from planner.cli.options import Json, Output, Seed, Settings, seconds, share
 from planner.cli.output import emit, emit_tables, note, progress, require_writable, write_whole
 from planner.errors import InputError
@@ -63,13 +64,15 @@ def plan(
             help="Plan the cheapest fleet by a JSON table of measured capacities instead.",
         ),
     ] = None,
+    cache_dir: CacheDir = None,
+    no_cache: NoCache = False,
 ) -> int:
     """Find the best fleet that keeps every promise, and prove it.
 
     The table goes to standard output, or the plan document with --json; -o writes the document
     to a file as well.
     """
-    from planner.scenario.load import solver_settings
+    from planner.scenario.load import LoadedScenario, solver_settings
     from planner.spec import dump_json
 
     changes = [
@@ -83,7 +86,8 @@ def plan(
         require_writable(output, file, from_plan, capacity_table)
     from planner.planning import plan_question  # heavy: after all that can be refused at once
 
-    with progress() as report:
+    tables = not isinstance(loaded, LoadedScenario)  # nothing is simulated for them
+    with remembered_simulations(cache_dir, no_cache or tables), progress() as report:
         answer = plan_question(loaded, created=created, progress=report)
     try:
         if output is not None:

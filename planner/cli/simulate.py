@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from planner.cli.cache import CacheDir, NoCache, remembered_simulations
 from planner.cli.options import Json, Seed
 from planner.cli.output import emit_json, emit_tables, note, progress
 from planner.cli.simulate_trace import TraceWish
@@ -50,6 +51,8 @@ def simulate(
             "--max-requests", min=1, max=MOST_TRACED, help="Write so many of each pool at most."
         ),
     ] = 200,
+    cache_dir: CacheDir = None,
+    no_cache: NoCache = False,
 ) -> int:
     """Simulate a plan; exit code 5 if a promise is broken."""
     wish = TraceWish(trace_out, otlp_out, only_missed, max_requests)
@@ -71,7 +74,8 @@ def simulate(
         raise InputError("--check belongs to --engine-case; remove it or name a case")
     if file is None:
         return 0
-    code = _simulate_plan(file, seed, as_json=as_json)
+    with remembered_simulations(cache_dir, no_cache):
+        code = _simulate_plan(file, seed, as_json=as_json)
     if wish.wanted:
         _trace_plan(file, seed, wish)
     return code

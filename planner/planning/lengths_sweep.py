@@ -36,7 +36,7 @@ class _Scaled:
         """The arrival laws: the same."""
         return self.draws.arrivals
 
-    def get(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> Draw:
+    def named(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> Draw:
         """Return the same requests, longer or shorter; at least one token each."""
         draw = self.draws.get(rates_rps, n, replication, stream)
         return replace(

@@ -392,7 +392,7 @@ class Pricing:
         setup = setup_of(column.template.build, size, self.problem.policies.router)
         run = self.effort.search
         requests = setup.run_requests(self.effort.screen_requests, run.per_replica)
-        draw = self.study.draws.get(column.template.mix_rps, requests, 0, SCREENING)
+        draw = self.study.draws.named(column.template.mix_rps, requests, 0, SCREENING)
         return margin_at(self.study, setup, draw, load_rps * size)
 
     def _search(self, names: Sequence[str]) -> bool:

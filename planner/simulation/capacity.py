@@ -12,12 +12,12 @@ import numpy as np
 from planner.errors import LimitReachedError
 from planner.simulation.fleet import THREADS
 from planner.simulation.interval import Estimate, t_interval
-from planner.simulation.pool import run_pool
+from planner.simulation.points import measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from planner.simulation.draw import Draw
+    from planner.simulation.draw import Draw, NamedDraw
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Study
     from planner.simulation.pool import PoolSetup
@@ -104,14 +104,14 @@ def _bracket(
     return low, low_margin, high, high_margin, used
 
 
-def margin_at(study: Study, setup: PoolSetup, draw: Draw, rate_rps: float) -> float:
+def margin_at(study: Study, setup: PoolSetup, draw: Draw | NamedDraw, rate_rps: float) -> float:
     """Return by how much a pool keeps its promises at a load; negative if it does not.
 
     The smallest attainment minus promise over the workloads of a draw. A backlog that grows is
     no kept promise, however loose the deadlines: an overload is never averaged into a capacity.
     """
-    run = run_pool(setup, draw, rate_rps, study.deadlines)
-    study.meter.count(run.simulated if draw.closed else draw.gap.size)
+    run = measured(study.points, setup, draw, rate_rps, study.deadlines)
+    study.meter.count(run.simulated if draw.closed else draw.size)
     spare = run.attainment - np.array(study.promise)
     least = float(spare[run.offered > 0].min(initial=1.0))
     return min(least, GROWTH_AT_CAPACITY - run.backlog_growth)
@@ -135,7 +135,7 @@ def coarse_capacity(
         requests: Length of each run.
         check: Called before each run; raises where the time is over.
     """
-    draw = study.draws.get(rates_rps, setup.run_requests(0, requests), 0, SCREENING)
+    draw = study.draws.named(rates_rps, setup.run_requests(0, requests), 0, SCREENING)
 
     def margin(rate: float) -> float:
         check()
@@ -159,7 +159,7 @@ def pool_capacity(
     """
     requests = setup.run_requests(effort.search.requests, effort.search.per_replica)
     draws = [
-        study.draws.get(rates_rps, requests, r, SEARCHING)
+        study.draws.named(rates_rps, requests, r, SEARCHING)
         for r in range(effort.search.replications)
     ]
     first = _roots(study, setup, draws[:1], guess, step=0.03, tolerance=CHORD, check=check)
@@ -212,7 +212,7 @@ def precise_capacity(
     roots: list[float] = []
     while True:
         batch = range(len(roots), len(roots) + (4 if roots else FEWEST_ROOTS))
-        draws = [study.draws.get(rates_rps, requests, r, SEARCHING) for r in batch]
+        draws = [study.draws.named(rates_rps, requests, r, SEARCHING) for r in batch]
         roots += _roots(study, setup, draws, start, step=0.012, tolerance=CHORD)
         found = t_interval(roots)
         if found.value <= 0:
@@ -226,7 +226,7 @@ def precise_capacity(
 def _roots(
     study: Study,
     setup: PoolSetup,
-    draws: list[Draw],
+    draws: list[NamedDraw],
     guess: float,
     *,
     step: float,
@@ -236,7 +236,7 @@ def _roots(
     """Return the capacity under each draw; an error or an interrupt ends all of them."""
     ended = Event()
 
-    def root(draw: Draw) -> float:
+    def root(draw: NamedDraw) -> float:
         def margin(rate: float) -> float:
             check()
             if ended.is_set():

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.problem.arrivals import PoissonArrivals
+from planner.problem.arrivals import PoissonArrivals, UserArrivals
 from planner.problem.prefixes import ConstantHits, HistoryPrefixes, SharedPrefixes, TracePrefixes
 from planner.simulation.arrivals import UserStream, make_stream
+from planner.simulation.content_key import content_key
 from planner.simulation.lengths import draw_lengths
 from planner.simulation.prefixes import choose_texts, constant_hits, merged, of_shared
 
@@ -76,6 +77,20 @@ class Draw:
     """Of each workload; empty if none has any."""
     text: NDArray[np.int32] | None = None
     """Which of several texts each prompt begins with, -1 for none; where there are any."""
+
+    @property
+    def name(self) -> bytes | None:
+        """None: it is not told what they were drawn from, as :class:`NamedDraw` does."""
+        return None
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return self.gap.size
+
+    def drawn(self) -> Draw:
+        """Return the requests, which are these."""
+        return self
 
     @property
     def closed(self) -> bool:
@@ -175,6 +190,32 @@ class Draw:
         return isinstance(law, TracePrefixes | HistoryPrefixes)
 
 
+@dataclass(frozen=True, slots=True)
+class NamedDraw:
+    """Requests that have a name before they are drawn: whoever knows their fate need not draw."""
+
+    draws: Draws
+    rates_rps: tuple[float, ...]
+    size: int
+    replication: int
+    stream: int
+
+    @property
+    def name(self) -> bytes:
+        """By all that the requests are made from; equal names are equal requests."""
+        return self.draws.name_of(self.rates_rps, self.size, self.replication, self.stream)
+
+    @property
+    def closed(self) -> bool:
+        """Whether some requests wait for the answer to the one before."""
+        present = zip(self.draws.arrivals, self.rates_rps, strict=True)
+        return any(isinstance(law, UserArrivals) and rate > 0 for law, rate in present)
+
+    def drawn(self) -> Draw:
+        """Return the requests."""
+        return self.draws.get(self.rates_rps, self.size, self.replication, self.stream)
+
+
 MOST_KEPT: Final = 8_000_000
 """Requests of kept draws, 20 bytes each; the oldest draw goes first."""
 
@@ -182,6 +223,11 @@ MOST_KEPT: Final = 8_000_000
 RAREST: Final = 1e-3
 """Least share of a workload in a draw. One that is rarer beside others in a pool would come so
 seldom that no run tells whether its promise holds; it is drawn this often, in place of others."""
+
+
+def _that_tell(arrivals: tuple[ArrivalLaw, ...]) -> tuple[ArrivalLaw, ...]:
+    """Return arrival laws without what no draw depends on: the rate of a Poisson process."""
+    return tuple(PoissonArrivals(1.0) if isinstance(a, PoissonArrivals) else a for a in arrivals)
 
 
 def _mix_of(rates_rps: tuple[float, ...]) -> tuple[float, ...]:
@@ -214,6 +260,19 @@ class Draws:
         self.prefixes = prefixes or ()
         self._kept: dict[tuple[tuple[float, ...], int, int, int], Draw] = {}
         self._lock = Lock()
+        self._named: bytes | None = None
+
+    def named(
+        self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int
+    ) -> NamedDraw:
+        """Return the draw of one replication, not drawn yet; arguments as :meth:`get`."""
+        return NamedDraw(self, rates_rps, n, replication, stream)
+
+    def name_of(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> bytes:
+        """Return the name of a draw; arguments as :meth:`get`."""
+        if self._named is None:  # traces are long: once
+            self._named = content_key(self.laws, _that_tell(self.arrivals), self.prefixes)
+        return content_key(self._named, _mix_of(rates_rps), n, self.seed, replication, stream)
 
     def get(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> Draw:
         """Return the draw of one replication.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from planner.problem.arrivals import UserArrivals
 from planner.simulation.interval import Estimate, attainment_interval
+from planner.simulation.points import measured, store_at_hand
 from planner.simulation.pool import PoolRun, PoolSetup, run_pool
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from planner.simulation.draw import Draws
     from planner.simulation.effort import Effort, RunSize
     from planner.simulation.meter import Meter
+    from planner.simulation.point_store import PointStore
 
 Verdict = Literal["kept", "broken", "undecided"]
 
@@ -132,6 +134,8 @@ class Study:
     promise: tuple[float, ...]
     """Attainment promised to each workload."""
     meter: Meter
+    points: PointStore | None = field(default_factory=store_at_hand)
+    """Where measured points are remembered; None: nowhere."""
 
 
 def sample_fleet(
@@ -161,7 +165,7 @@ def sample_fleet(
         for p in pools
     ]
     draws = [
-        [study.draws.get(p.load_rps, n, r, stream) for r in range(size.replications)]
+        [study.draws.named(p.load_rps, n, r, stream) for r in range(size.replications)]
         for p, n in zip(pools, sizes, strict=True)
     ]
 
@@ -169,7 +173,9 @@ def sample_fleet(
         p, r = job
         rate = sum(pools[p].load_rps) * multiple
         setup, draw = pools[p].setup, draws[p][r]
-        return run_pool(setup, draw, rate, study.deadlines, keep=keep, parts=parts)
+        if keep:
+            return run_pool(setup, draw.drawn(), rate, study.deadlines, keep=True, parts=parts)
+        return measured(study.points, setup, draw, rate, study.deadlines)
 
     jobs = [(p, r) for p in range(len(pools)) for r in range(size.replications)]
     with ThreadPoolExecutor(THREADS) as threads:

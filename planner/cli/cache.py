@@ -1,0 +1,54 @@
+"""The cache of simulations, as the command line offers it: where it is, and what it saved."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.output import note
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CacheDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir", metavar="DIR", help="Where simulations are remembered, if not as usual."
+    ),
+]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Simulate everything anew and remember nothing.")
+]
+
+
+@contextlib.contextmanager
+def remembered_simulations(folder: Path | None = None, none: bool = False) -> Iterator[None]:
+    """Read simulations that ran before from disk; on a terminal, say how many.
+
+    Args:
+        folder: From ``--cache-dir``; the environment's where left out.
+        none: From ``--no-cache``.
+
+    Raises:
+        InputError: Both are given, or the folder is a file.
+    """
+    if folder is not None and none:
+        raise InputError("--no-cache: contradicts --cache-dir; give one of them")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InputError(f"--cache-dir {folder}: is a file; name a folder")
+    if none:
+        yield
+        return
+    from planner.simulation.point_folder import cache_folder, points_kept_in
+
+    chosen = folder or cache_folder(os.environ)
+    with points_kept_in(chosen, note) as store:
+        yield
+    if store is not None and store.asked and sys.stderr is not None and sys.stderr.isatty():
+        note(f"{store.found} of {store.asked} simulations were read from {store.path.parent}")

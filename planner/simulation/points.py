@@ -1,0 +1,106 @@
+"""Measured operating points: simulated on demand, and remembered on disk where that is wanted."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from planner.simulation.group import GroupShares
+from planner.simulation.point_key import meaning_of_numbers, point_key
+from planner.simulation.pool import PoolRun, run_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.problem.deadlines import Deadlines
+    from planner.simulation.draw import Draw, NamedDraw
+    from planner.simulation.point_store import PointStore
+    from planner.simulation.pool import PoolSetup
+
+COUNTS: Final = ("offered", "compliant", "prompt_tokens", "cached_tokens")
+
+_store: PointStore | None = None
+
+
+@contextmanager
+def remembering(store: PointStore | None) -> Iterator[None]:
+    """Let studies that begin inside look points up in a store, and keep there what they measure.
+
+    Results do not depend on it: a point is read back as it was measured, or measured again.
+    """
+    global _store  # studies are made far below those who know the folder
+    before, _store = _store, store
+    try:
+        yield
+    finally:
+        _store = before
+
+
+def store_at_hand() -> PointStore | None:
+    """Return the store that studies begin with; None: nothing is remembered."""
+    return _store
+
+
+def measured(
+    store: PointStore | None,
+    setup: PoolSetup,
+    requests: Draw | NamedDraw,
+    rate_rps: float,
+    deadlines: Deadlines,
+) -> PoolRun:
+    """Return a run of a pool without its latencies: from the store, or simulated.
+
+    Arguments as :func:`planner.simulation.pool.run_pool`. Requests without a name are simulated.
+    """
+    if store is None or requests.name is None:
+        return run_pool(setup, requests.drawn(), rate_rps, deadlines)
+    key = point_key(meaning_of_numbers(), setup, requests.name, rate_rps, deadlines)
+    kept = store.find(key)
+    run = read_run(kept) if kept is not None else None
+    if run is None:
+        run = run_pool(setup, requests.drawn(), rate_rps, deadlines)
+        store.keep(key, write_run(run))
+    return run
+
+
+def write_run(run: PoolRun) -> bytes:
+    """Write down a run without latencies; JSON, in which Python's floats are exact.
+
+    Raises:
+        ValueError: It has latencies, which are not for keeping.
+    """
+    if run.latencies is not None:
+        raise ValueError("latencies are not kept")
+    row: dict[str, Any] = {name: getattr(run, name).tolist() for name in COUNTS}
+    row |= {
+        "backlog_growth": float(run.backlog_growth),
+        "completed_rps": float(run.completed_rps),
+        "busy_share": float(run.busy_share),
+        "simulated": int(run.simulated),
+        "response_s": None if run.response_s is None else run.response_s.tolist(),
+        "group": None if run.group is None else [float(share) for share in _shares(run.group)],
+    }
+    return json.dumps(row, separators=(",", ":")).encode()
+
+
+def read_run(text: bytes) -> PoolRun | None:
+    """Return the run that was written down; None if that is not what the text is."""
+    try:
+        row: dict[str, Any] = json.loads(text)
+        response, group = row.pop("response_s"), row.pop("group")
+        row |= {name: np.array(row[name], np.int64) for name in COUNTS}
+        return PoolRun(
+            **row,
+            response_s=None if response is None else np.array(response, np.float64),
+            latencies=None,
+            group=None if group is None else GroupShares(*group),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _shares(group: GroupShares) -> tuple[float, float, float]:
+    return group.prefill_busy, group.decode_busy, group.link_busy
