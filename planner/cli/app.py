@@ -24,6 +24,7 @@ from planner.cli.plan import plan
 from planner.cli.schema import schema
 from planner.cli.simulate import simulate
 from planner.cli.validate import validate
+from planner.cli.whatif import app as whatif
 from planner.cli.workload import workload
 from planner.errors import LimitReachedError, PlannerError
 
@@ -83,6 +84,7 @@ VERBS = (
 )
 for _verb in VERBS:
     app.command()(_verb)
+app.add_typer(whatif, name="whatif")
 app.add_typer(catalogue, name="catalogue")
 
 

@@ -128,11 +128,8 @@ def first_fleet(
         InputError: The scenario cannot be answered.
         LimitReachedError: The time was over before it was known.
     """
-    problem = resolve(loaded, catalogue)
-    effort = effort or effort_for(problem)
-    answer = Answer(loaded, problem, study_of(problem), catalogue, None, effort)
-    problem = planned_for(answer, clock.check)
-    answer = replace(answer, problem=problem, study=study_of(problem, answer.study.meter))
+    answer = _posed(loaded, catalogue, effort, clock)
+    problem = answer.problem
     tell = Teller()
     found = _search(answer, clock, tell, enough=not problem.deferred)
     refined = found.refined if isinstance(found, Found) else None
@@ -154,6 +151,33 @@ def first_fleet(
             return None
         return placed.fleet if placed.kept else None
     return fleet
+
+
+def searched(
+    loaded: LoadedScenario,
+    catalogue: Catalogue,
+    effort: Effort | None,
+    clock: Clock,
+    tell: Teller,
+) -> Found | FleetPlan:
+    """Return the best fleet with all it was chosen from: no workload split, nothing swept.
+
+    Raises:
+        InputError: The scenario cannot be answered.
+        LimitReachedError: The time was over before there was a fleet.
+    """
+    return _search(_posed(loaded, catalogue, effort, clock), clock, tell)
+
+
+def _posed(
+    loaded: LoadedScenario, catalogue: Catalogue, effort: Effort | None, clock: Clock
+) -> Answer:
+    """Return the question at the demand that is planned for."""
+    problem = resolve(loaded, catalogue)
+    effort = effort or effort_for(problem)
+    answer = Answer(loaded, problem, study_of(problem), catalogue, None, effort)
+    problem = planned_for(answer, clock.check)
+    return replace(answer, problem=problem, study=study_of(problem, answer.study.meter))
 
 
 def _search(

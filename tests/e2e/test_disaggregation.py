@@ -20,6 +20,7 @@ from planner.reporting.tables import plan_table
 from planner.reporting.why import why_tables
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
+from planner.studies import Bounds, axis_of, flip_map
 
 if TYPE_CHECKING:
     from planner.fleet import Decision, FleetPlan
@@ -178,6 +179,19 @@ def test_a_looser_pace_and_a_tighter_first_token_turn_the_order():
     turned = plan_of("apart-first-token")
     assert decided(turned).answer == "together"
     assert difference(turned) > 0.2
+
+
+def test_a_cell_of_a_map_says_what_the_plan_says():
+    loaded = load_scenario(shipped("scenarios") / "apart-first-token.yaml")
+    found = flip_map(loaded, [axis_of(loaded, "ttft=1")], Bounds(1, effort=SHORT))
+    (cell,) = found.cells
+    plan = plan_of("apart-first-token")
+    numbers = decided(plan).numbers
+    assert cell.winner == decided(plan).answer
+    assert cell.usd_per_hour_together == pytest.approx(numbers["usd_per_hour_together"])
+    assert cell.usd_per_hour_apart == pytest.approx(numbers["usd_per_hour_apart"])
+    assert cell.fluid_difference_usd_per_hour == pytest.approx(at_capacity(plan))
+    assert cell.verified
 
 
 def test_groups_stand_beside_replicas_that_do_both():
