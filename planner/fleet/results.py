@@ -103,7 +103,8 @@ class PeriodResult(Spec):
     """Of all time."""
     workloads: tuple[PeriodWorkload, ...]
     units: dict[str, int] = Field(default_factory=dict)
-    """Replicas by pool, where the fleet adapts; empty where it is the same always."""
+    """Replicas by pool, and groups by the name of the group, where the fleet adapts; empty where it
+    is the same always."""
 
 
 class DeferredPeriod(Spec):

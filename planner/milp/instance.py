@@ -113,6 +113,7 @@ class Instance:
             mistakes += moves.mistakes_of(self.moves)
         if self.terms is not None:
             mistakes += [*terms.mistakes_of(self.terms, self.G, self.T, self.hours)]
+            mistakes += [*_partly_on_terms(self)]
         if mistakes:
             raise InputError("\n".join(mistakes))
 
@@ -124,6 +125,14 @@ class Instance:
         """Return k_jg, the accelerators of type ``g`` in one unit of ``j``."""
         own = self.devices[j] if self.accelerator_of[j] == g else 0
         return int(own + self.beside.get((j, g), 0))
+
+    def users_of(self, g: str) -> dict[str, float]:
+        """Return k_jg of the templates that hold accelerators ``g``, by template."""
+        return {j: float(k) for j in self.J if (k := self.held(j, g))}
+
+    def kinds_of(self, j: str) -> tuple[str, ...]:
+        """List the accelerators that a unit of ``j`` holds, its own first."""
+        return (self.accelerator_of[j], *(g for of, g in self.beside if of == j))
 
     def worth(self, w: str) -> float:
         """Return v_w, the worth of one compliant request of ``w`` (1 unless given)."""
@@ -157,10 +166,19 @@ class Instance:
 
     def least_usd_per_hour(self, j: str) -> float:
         """Return the least that a unit of ``j`` costs while it runs, on its cheapest term."""
-        g = self.accelerator_of[j]
-        if self.terms is not None and self.terms.priced(g):
-            return self.devices[j] * self.terms.least_usd_per_hour(g)
+        if self.terms is not None and self.terms.priced(self.accelerator_of[j]):
+            each = self.terms.least_usd_per_hour
+            return sum(self.held(j, g) * each(g) for g in self.kinds_of(j))
         return float(self.usd_per_hour[j])
+
+
+def _partly_on_terms(data: Instance) -> Iterator[str]:
+    """Say which units would be paid twice or half: by their price and by terms."""
+    for j, g in data.beside:
+        if data.terms is not None and data.terms.priced(g) != data.terms.priced(
+            data.accelerator_of.get(j, g)
+        ):
+            yield f"beside[{j},{g}]: give terms to every accelerator of the unit, or to none"
 
 
 def _sets(data: Instance) -> Iterator[str]:

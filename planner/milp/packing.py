@@ -13,7 +13,6 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from planner.errors import LimitReachedError, SolverError
 
@@ -118,6 +117,8 @@ def fewest_nodes(free: Sequence[int], devices: int, groups: Mapping[int, int]) -
 
 
 def _by_ways(free: Sequence[int], devices: int, groups: Mapping[int, int]) -> int:
+    from scipy.optimize import Bounds, LinearConstraint, milp  # half a second in every process
+
     kinds = [(devices, None), *((f, free.count(f)) for f in sorted(set(free)))]
     ways = [(i, way) for i, (f, _) in enumerate(kinds) for way in fillings(f, tuple(groups))]
     filled = np.array([way for _, way in ways], dtype=float).T

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.optimize import linprog
 
 from planner.milp.indices import ALONE
 from planner.milp.nodes import NO_NODES, Loss
@@ -93,6 +92,8 @@ def recourse(data: Instance, units: Units, lost: Mapping[str, float], t: str = A
         lost: Of them, by template.
         t: The period.
     """
+    from scipy.optimize import linprog  # half a second in every process, and few need it
+
     where = data.nodes or NO_NODES
     left = {j: units.get(j, 0) - lost.get(j, 0) for j in data.J}
     left = {j: n for j, n in left.items() if n > 0}

@@ -127,7 +127,7 @@ def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
             (j, d, *step): problem.add_variable(name_of("y", (j, d, *step)), 0)
             for j in data.J
             for d in data.domains_of(j)
-            for step in (steps if data.accelerator_of[j] in slow else ())
+            for step in (steps if slow.intersection(data.kinds_of(j)) else ())
         },
         r={
             (fit.id, i, t): problem.add_variable(name_of("r", (fit.id, i, t)), 0, 1, pulp.LpInteger)

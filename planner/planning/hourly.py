@@ -396,9 +396,8 @@ def _reserved(problem: Problem, fleet: Fleet) -> float | None:
     terms = {s.accelerator.id: s.terms.reserved if s.terms else None for s in problem.supplies}
     total, used = 0.0, dict.fromkeys(terms, 0)
     for pool in fleet.pools:
-        used[pool.template.build.accelerator] += (
-            pool.units * pool.template.build.devices_per_replica
-        )
+        for g, count in pool.template.build.devices.items():
+            used[g] += pool.units * count
     for g, count in used.items():
         offer = terms[g]
         if count and (offer is None or (offer.stock is not None and offer.stock < count)):

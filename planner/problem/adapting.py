@@ -62,13 +62,9 @@ def cannot_adapt(
 def _beside(loaded: LoadedScenario) -> Iterator[tuple[Where | str, str]]:
     """Yield what stands beside workloads that does not go with a fleet by the hour."""
     scenario = loaded.scenario
-    for path, beside in (
-        (("uncertainty",), scenario.uncertainty),
-        (("policies", "disaggregation"), scenario.policies.disaggregation),
-    ):
-        if beside is not None:
-            what = "does not go with traffic.adapt: hourly yet; leave one of them out"
-            yield loaded.at(*path), f"{'.'.join(path)}: {what}"
+    if scenario.uncertainty is not None:
+        what = "uncertainty: does not go with traffic.adapt: hourly yet; leave one of them out"
+        yield loaded.at("uncertainty"), what
     for path, counted in (
         (("limits", "moves"), scenario.limits.moves),
         (("move_cost",), scenario.move_cost),

@@ -1,10 +1,13 @@
 """A fleet by the hour: cheaper than the peak around the clock, and kept in every period."""
 
+from pathlib import Path
+
 import pytest
 
 from planner.catalogue import Catalogue
 from planner.data import shipped
 from planner.errors import InputError
+from planner.kernels import COMPILED
 from planner.planning import plan_scenario
 from planner.problem.resolve import resolve
 from planner.scenario.load import load_scenario
@@ -79,3 +82,60 @@ def test_what_does_not_go_together_is_told_at_its_place(setting: str, message: s
 def test_a_start_longer_than_a_window_is_refused_at_once():
     with pytest.raises(InputError, match=r"start_time: 7200 s is longer than .* \(3600 s\)"):
         resolve(load_scenario(HOURLY, ("accelerators.0.terms.start_time=2 h",)), Catalogue())
+
+
+APART = """
+format_version: "1.0"
+name: Steady answers by the hour
+objective: min_cost
+workloads:
+  - id: assistant
+    model: llama-3.1-70b
+    precisions: [fp8]
+    arrivals: {poisson: 6 req/s}
+    lengths:
+      prompt: {gamma: {mean: 2000 tokens, cv: 0.8}}
+      output: {gamma: {mean: 800 tokens, cv: 0.5}}
+    slo: {ttft: 2 s, tpot: 25 ms, max_itl: 30 ms, attainment: 95 %}
+traffic:
+  adapt: hourly
+  clusters: 3
+  profiles:
+    - weekday: [1, 1, 1, 1, 1, 1, 1, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1, 1, 1, 1, 1]
+accelerators:
+  - id: h100-sxm
+    price: 2.99 USD/h
+    terms: {reserved: {price: 1.99 USD/h}, start_time: 10 min}
+policies:
+  tp_degrees: [2]
+  max_num_batched_tokens: [8192]
+  max_num_seqs: [128]
+  disaggregation:
+    choose: always
+    max_replicas: 2
+    link: {bandwidth: 200 GB/s, latency: 1 ms, transport: nvlink}
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="groups are slow in plain Python")
+def test_groups_of_prefill_and_decode_adapt_too(tmp_path: Path):
+    """Whole groups come and go with the hours, and every promise is kept in each of them."""
+    path = tmp_path / "apart.yaml"
+    path.write_text(APART)
+    plan = plan_scenario(load_scenario(path, ()), effort=EFFORT)
+    assert plan.evidence.verified
+    groups = {p.group: p.groups for p in plan.pools}
+    assert all(p.role in ("prefill", "decode") for p in plan.pools)
+    assert all(w.verdict == "kept" for p in plan.periods for w in p.workloads)
+    for period in plan.periods:
+        assert set(period.units) <= set(groups)
+        assert all(n <= groups[j] for j, n in period.units.items())
+    # What is held at most is what the groups of the busiest period hold, by the sides' sizes.
+    each = {j: sum(p.replicas * p.tp_degree for p in plan.pools if p.group == j) for j in groups}
+    each = {j: total / groups[j] for j, total in each.items()}
+    most = max(sum(n * each[j] for j, n in p.units.items()) for p in plan.periods)
+    assert plan.totals.accelerators == most
+    least = min(sum(n * each[j] for j, n in p.units.items()) for p in plan.periods)
+    assert 0 < least < most
+    (said,) = [d for d in plan.decisions if d.question.startswith("one fleet for the peak")]
+    assert said.numbers["usd_per_hour"] < said.numbers["usd_per_hour_for_the_peak_on_demand"]

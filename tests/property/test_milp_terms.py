@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from planner.errors import InfeasibleError, InputError
-from planner.milp import Term, choose
+from planner.milp import Term, Terms, choose
 from tests.brute_terms import brute_over_time, day
 from tests.instances import indexed, on_terms, two_by_two
 
@@ -48,6 +48,58 @@ def test_a_day_on_terms_by_hand() -> None:
     assert year.held["h100", "year", ""] == 4
     slow = dataclasses.replace(data, terms=on_terms(ramp={"h100": 3}))
     assert choose(slow, "min_cost", gap=0).units_in["big", "", "night"] == 2
+
+
+def test_a_unit_of_two_accelerators_holds_both_on_their_terms() -> None:
+    """A pair holds 4 h100 and 2 a10 and serves 8 chat: two of them by day, one by night.
+
+    An h100 costs 1 USD/h by the year and 2.4 by the hour, where one is started for half an hour:
+    by the year all eight are cheaper (16.5 / 24 of 2.4 is 1.65). An a10 costs 1.5 by the year and
+    1.2 by the hour without a start: by the hour all are (16 / 24 of 1.2 is 0.8).
+    """
+    base = two_by_two(
+        beside={("big", "a10"): 2},
+        demand_rps={"chat": 15.0, "batch": 1.0},
+        promise={"chat": 0.95, "batch": 0.0},
+        shed_limit={"batch": 1.0},
+        max_units={"small": 0},
+    )
+    terms = Terms(
+        {
+            ("h100", "year"): Term("reserved", 1.0),
+            ("h100", "hour"): Term("on-demand", 2.4),
+            ("a10", "year"): Term("reserved", 1.5),
+            ("a10", "hour"): Term("on-demand", 1.2),
+        },
+        start_hours={"h100": 0.5},
+    )
+    data = dataclasses.replace(
+        base,
+        T=("day", "night"),
+        hours={"day": 16.0, "night": 8.0},
+        demand_in={("chat", "night"): 7.0, ("batch", "day"): 0.0, ("batch", "night"): 0.0},
+        terms=terms,
+    )
+    found = choose(data, "min_cost", gap=0)
+    assert found.units_in == {("big", "", "day"): 2, ("big", "", "night"): 1}
+    assert found.held == {("h100", "year", ""): 8}
+    assert found.hired == {("a10", "hour", "", "day"): 4, ("a10", "hour", "", "night"): 2}
+    assert found.cost_usd_per_hour == pytest.approx(8 * 1.0 + 1.2 * (4 * 16 + 2 * 8) / 24)
+    # Where only h100 by the hour can be had, the second pair's four are paid while they start.
+    hired = dataclasses.replace(
+        terms, of={i: t for i, t in terms.of.items() if i != ("h100", "year")}
+    )
+    found = choose(dataclasses.replace(data, terms=hired), "min_cost", gap=0)
+    assert found.bill["starting"] == pytest.approx(4 * 0.5 * 2.4 / 24)
+    # A pair has two a10, so that with a ramp of one none can go by night.
+    slow = dataclasses.replace(data, terms=dataclasses.replace(terms, ramp={"a10": 1}))
+    assert choose(slow, "min_cost", gap=0).units_in["big", "", "night"] == 2
+
+
+def test_terms_for_one_accelerator_of_a_unit_only_are_refused() -> None:
+    terms = Terms({("h100", "hour"): Term("on-demand", 2.4)})
+    with pytest.raises(InputError, match=r"beside\[big,a10\]: give terms to every accelerator"):
+        two_by_two(beside={("big", "a10"): 2}, terms=terms)
 
 
 def test_a_stock_that_is_too_small_is_named() -> None:

@@ -22,7 +22,7 @@ def accelerators_are_held(data: Instance, v: Variables) -> Rows:
     .. math:: \sum_j k_{jg} n_{jdt} \le R_{gd}
               \qquad \forall g, d, t : R_{gd} \text{ given}
     """
-    of = {g: {j: float(k) for j in data.J if (k := data.held(j, g))} for g in data.G}
+    of = {g: data.users_of(g) for g in data.G}
     for t in data.T:
         for g in data.G:
             if g in data.stock:

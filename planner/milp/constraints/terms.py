@@ -44,16 +44,16 @@ def terms_stay_within_their_stock(data: Instance, v: Variables) -> Rows:
 def what_is_used_is_held(data: Instance, v: Variables) -> Rows:
     r"""(C21) Units stand on accelerators that are held on some term.
 
-    .. math:: \sum_{j : g_j = g} k_j n_{jdt} - \sum_c R_{gcd} - \sum_c O_{gcdt} \le 0
+    .. math:: \sum_j k_{jg} n_{jdt} - \sum_c R_{gcd} - \sum_c O_{gcdt} \le 0
               \qquad \forall g, d, t : g \text{ has terms}
     """
     terms = data.terms or NONE
     for g in (g for g in data.G if terms.priced(g)):
-        mine = [j for j in data.J if data.accelerator_of[j] == g]
+        mine = data.users_of(g)
         for d in data.homes_of(g):
             held: Terms = {v.R[g, c, d]: -1.0 for of, c in terms.steady() if of == g}
             for t in data.T:
-                row = held | {v.n[j, d, t]: float(data.devices[j]) for j in mine}
+                row = held | {v.n[j, d, t]: k for j, k in mine.items() if (j, d, t) in v.n}
                 row |= {v.O[g, c, d, t]: -1.0 for of, c in terms.hired() if of == g}
                 yield (g, d, t), Sum(row) <= 0
 
@@ -92,7 +92,8 @@ def starts_are_counted(data: Instance, v: Variables) -> Rows:
 def unit_starts_are_counted(data: Instance, v: Variables) -> Rows:
     r"""(C17) Units that run in a period and did not in the one before are started.
 
-    .. math:: n_{jdb} - n_{jda} - y_{jdab} \le 0 \qquad \forall j, d, (a,b) : s_{g_j} > 0
+    .. math:: n_{jdb} - n_{jda} - y_{jdab} \le 0
+              \qquad \forall j, d, (a,b) : \exists g : k_{jg} s_g > 0
     """
     for (j, d, a, b), started in v.s.items():
         yield (j, d, a, b), Sum({v.n[j, d, b]: 1.0, v.n[j, d, a]: -1.0, started: -1.0}) <= 0
@@ -101,7 +102,7 @@ def unit_starts_are_counted(data: Instance, v: Variables) -> Rows:
 def units_start_before_they_serve(data: Instance, v: Variables) -> Rows:
     r"""(C18) While a period ends, the next one's new units start beside those that still serve.
 
-    .. math:: \sum_{j : g_j = g} k_j (n_{jda} + y_{jdab})
+    .. math:: \sum_j k_{jg} (n_{jda} + y_{jdab})
               \le \sum_c R_{gcd} + \sum_c (O_{gcda} + Y_{gcdab})
               \qquad \forall g, d, (a,b) : s_g > 0
 
@@ -112,11 +113,11 @@ def units_start_before_they_serve(data: Instance, v: Variables) -> Rows:
     for g in terms.start_hours:
         if terms.start_hours[g] <= 0:
             continue
-        mine = [j for j in data.J if data.accelerator_of[j] == g]
+        mine = data.users_of(g)
         for a, b in data.order().steps():
             for d in data.homes_of(g):
-                row: Terms = {v.n[j, d, a]: float(data.devices[j]) for j in mine}
-                row |= {v.s[j, d, a, b]: float(data.devices[j]) for j in mine}
+                row: Terms = {v.n[j, d, a]: k for j, k in mine.items() if (j, d, a) in v.n}
+                row |= {v.s[j, d, a, b]: k for j, k in mine.items() if (j, d, a) in v.n}
                 row |= {v.R[g, c, d]: -1.0 for of, c in terms.steady() if of == g}
                 for of, c in terms.hired():
                     if of == g:
@@ -153,14 +154,14 @@ def what_is_hired_stays_its_time(data: Instance, v: Variables) -> Rows:
 def fleets_change_within_their_ramp(data: Instance, v: Variables) -> Rows:
     r"""(C20) From one period to the next the accelerators in use change by no more than a limit.
 
-    .. math:: \Bigl| \sum_{j : g_j = g} k_j (N_{jb} - N_{ja}) \Bigr| \le r_g
+    .. math:: \Bigl| \sum_j k_{jg} (N_{jb} - N_{ja}) \Bigr| \le r_g
               \qquad \forall g, (a,b) : r_g \text{ given}
     """
     terms = data.terms or NONE
     for g, most in terms.ramp.items():
-        mine = [j for j in data.J if data.accelerator_of[j] == g]
+        mine = data.users_of(g)
         for a, b in data.order().steps():
             for way, sign in (("up", 1.0), ("down", -1.0)):
-                row: Terms = {v.N[j, b]: sign * data.devices[j] for j in mine}
-                row |= {v.N[j, a]: -sign * data.devices[j] for j in mine}
+                row: Terms = {v.N[j, b]: sign * k for j, k in mine.items()}
+                row |= {v.N[j, a]: -sign * k for j, k in mine.items()}
                 yield (g, way, a, b), Sum(row) <= most
