@@ -164,7 +164,10 @@ def plan_document(
         ),
         alternatives=alternatives(problem, refined),
         changes=changes_of(problem, shown.fleet),
-        limits=limit_uses(problem, refined, shown.fleet, answer.study),
+        limits=(
+            *limit_uses(problem, refined, shown.fleet, answer.study),
+            *(by_hour.limits if by_hour is not None else ()),
+        ),
         settings=tried.settings,
         evidence=Evidence(
             verified=verified,

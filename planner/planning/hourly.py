@@ -17,12 +17,13 @@ from planner.fleet import BillLine, Decision, Infeasibility, SupplyLine
 from planner.milp import Term, Terms, choose
 from planner.planning.fleet import fleet_of
 from planner.planning.periods import in_period, short
-from planner.planning.program import instance_of
+from planner.planning.program import instance_of, shared_out
+from planner.planning.ramps import ramp_uses
 from planner.units import LEAST_RPS
 
 if TYPE_CHECKING:
     from planner.candidates.frontier import Frontier
-    from planner.fleet import PeriodResult
+    from planner.fleet import LimitUse, PeriodResult
     from planner.milp import Choice, Instance
     from planner.planning.answered import Answer
     from planner.planning.clock import Clock
@@ -52,6 +53,8 @@ class Adapted:
     supply: tuple[SupplyLine, ...]
     bill: tuple[BillLine, ...]
     decision: Decision
+    limits: tuple[LimitUse, ...]
+    """How fast it changes, where that is limited."""
     least_usd_per_hour: float
     """No fleets by the hour cost less, by the points of the program; 0 where nothing is proven."""
 
@@ -208,7 +211,7 @@ def _with_parts(data: Instance, problem: Problem, own: dict[str, Frontier]) -> I
 
 def _terms(problem: Problem, calendar: Calendar, used: tuple[str, ...]) -> Terms:
     of: dict[tuple[str, str], Term] = {}
-    share, start = {}, {}
+    share, start, ramp = {}, {}, {}
     for supply in problem.supplies:
         g, asked = supply.accelerator.id, supply.terms
         if g not in used:
@@ -226,8 +229,10 @@ def _terms(problem: Problem, calendar: Calendar, used: tuple[str, ...]) -> Terms
             share[g] = asked.spot.share
         if asked.start_time > 0:
             start[g] = asked.start_time / HOUR_S
+        if asked.ramp is not None:
+            ramp[g] = asked.ramp
     cycle = tuple(str(slot.period) for slot in calendar.slots)
-    return Terms(of, spot_share=share, start_hours=start, cycle=cycle)
+    return Terms(of, spot_share=share, start_hours=start, ramp=ramp, cycle=cycle)
 
 
 def _fleet(problem: Problem, own: dict[str, Frontier], choice: Choice, t: int) -> Fleet:
@@ -244,6 +249,8 @@ def _fleet(problem: Problem, own: dict[str, Frontier], choice: Choice, t: int) -
                 loads[j][w] += weight * load[w]
     templates = {j: frontier.template for j, frontier in own.items()}
     whole = {j: tuple(load) for j, load in loads.items()}
+    if any(n and not sum(whole[j]) for j, n in units.items()):  # kept for the next hour's sake
+        whole = shared_out(problem, own, units)
     return fleet_of(units, whole, templates, problem.rates_rps)
 
 
@@ -324,7 +331,9 @@ def _adapted(answer: Answer, fleet: Fleet, run: _Run, *, kept: bool) -> Adapted:
     )
     lines, bill = _supply(answer.problem, run)
     said = _decision(answer.problem, fleet, run.choice, lines)
-    return Adapted(run.choice, periods, kept, lines, bill, said, run.least_usd_per_hour())
+    limits = ramp_uses(run.data, run.choice)
+    least = run.least_usd_per_hour()
+    return Adapted(run.choice, periods, kept, lines, bill, said, limits, least)
 
 
 def _supply(problem: Problem, run: _Run) -> tuple[tuple[SupplyLine, ...], tuple[BillLine, ...]]:

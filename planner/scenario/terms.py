@@ -55,3 +55,6 @@ class SupplyTerms(Spec):
     meanwhile."""
     least_time: SecondsOrNone = 0.0
     """For how long an accelerator on demand is paid at least once it is started."""
+    ramp: Count | None = None
+    """Most accelerators by which those in use rise or fall from one window of time to the next; no
+    limit where left out."""

@@ -66,6 +66,21 @@ def test_dear_reservations_and_slow_starts_change_the_bill_as_they_must():
     assert slow.totals.cost_usd_per_hour > base
 
 
+def test_a_ramp_of_one_is_kept_and_worth_what_a_ramp_of_two_saves():
+    """The day falls and rises by two accelerators in an hour: a ramp of two changes nothing, and
+    with one the fleet for the mornings starts early."""
+    base = plan_of("hourly")
+    slow = plan_scenario(load_scenario(HOURLY, ("accelerators.0.terms.ramp=1",)), effort=EFFORT)
+    (limit,) = (x for x in slow.limits if x.name.startswith("ramp of h100-sxm"))
+    assert (limit.used, limit.limit) == (1, 1)
+    more = slow.totals.cost_usd_per_hour - base.totals.cost_usd_per_hour
+    assert more > 0
+    assert limit.shadow_price_usd_per_hour == pytest.approx(more, rel=0.02)
+    for few, many in zip(base.periods, slow.periods, strict=True):
+        assert sum(many.units.values()) >= sum(few.units.values())
+        assert all(w.verdict == "kept" for w in many.workloads)
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
