@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.candidates.across import way_across
 from planner.candidates.experts import expert_layouts
 from planner.candidates.layouts import attention_dp_curves, why_not_step_wise
 from planner.candidates.number_formats import curve_in, in_kv_dtypes
@@ -21,14 +22,12 @@ from planner.kernels import Limits
 from planner.problem.prefixes import ConstantHits, TracePrefixes, can_find
 from planner.simulation.cached_pool import PrefixCache
 from planner.simulation.lengths import draw_lengths, longest_request
-from planner.topology import islands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from planner.catalogue import Catalogue, Llm
     from planner.problem.resolve import Demand, Problem, Supply
-    from planner.topology import Topology
 
 
 MOST_BLOCKS: Final = 64
@@ -132,16 +131,12 @@ def _hardware(
     return missing or Removed(name, f"no curve: {curve.reason}", {})
 
 
-def _beyond_nodes(problem: Problem, name: str, accelerator: str, tp_degree: int) -> Removed | None:
-    """Refuse a degree for which no scale-up domain of the topology has devices."""
-    topology = problem.topology
-    if topology is None or topology.tp_may_cross:
+def _beyond_nodes(problem: Problem, name: str, accelerator: str, devices: int) -> Removed | None:
+    """Refuse devices that no scale-up domains of the topology have."""
+    if problem.topology is None:
         return None
-    most = _most_joined(topology, accelerator)
-    if tp_degree <= most:
-        return None
-    why = f"needs {tp_degree} devices of one scale-up domain; the topology's have {most} free"
-    return Removed(name, why, {"free_devices": float(most)})
+    way = way_across(problem.topology, name, accelerator, devices)
+    return way if isinstance(way, Removed) else None
 
 
 def _layouts(
@@ -184,15 +179,11 @@ def _joined(problem: Problem, demands: list[Demand], name: str, curve: Curve) ->
     device = curve.accelerator.id
     if problem.topology is not None:
         own = curve.accelerators // curve.layout.pp_degree
-        crosses = own > _most_joined(problem.topology, device)
-        curve = over_link(curve, problem.topology.shape_of(device), crosses=crosses)
+        way = way_across(problem.topology, name, device, own)
+        if isinstance(way, Removed):
+            return way
+        curve = over_link(curve, problem.topology.shape_of(device), way)
     return _extrapolated(problem, demands, name, curve) or curve
-
-
-def _most_joined(topology: Topology, accelerator: str) -> int:
-    """Return the most free devices of one scale-up domain."""
-    mine = [d for d in topology.domains if d.shape.accelerator == accelerator]
-    return max((free for d in mine for free, _ in islands(d)), default=0)
 
 
 def _extrapolated(

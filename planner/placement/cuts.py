@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.optimize import linprog
 
+from planner.placement.short import largest_across, room_for
 from planner.topology import Bound, Cut
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def hull_cut(
     for accelerator in dict.fromkeys(i.accelerator for i in items):
         counts = _replicas(items, accelerator)
         free = _free(islands, accelerator)
-        largest = _within_any(topology, islands, accelerator)
+        largest = max(free, default=0)
         sizes = sorted(s for s in counts if s <= largest)
         if not sizes or not free:
             continue
@@ -164,17 +165,6 @@ def _free(islands: Sequence[Island], accelerator: str) -> Counter[int]:
     return Counter(len(i.slots) for i in islands if i.domain.shape.accelerator == accelerator)
 
 
-def _within_any(topology: Topology, islands: Sequence[Island], accelerator: str) -> int:
-    """Return up to which size a replica lies within one island wherever it stands."""
-    largest: dict[str, int] = {}
-    for island in islands:
-        if island.domain.shape.accelerator == accelerator:
-            d = island.domain.id
-            largest[d] = max(largest.get(d, 0), len(island.slots))
-    sizes = largest.values()
-    return (min if topology.tp_may_cross else max)(sizes, default=0)
-
-
 def _room_for(
     topology: Topology,
     islands: Sequence[Island],
@@ -183,21 +173,20 @@ def _room_for(
 ) -> int:
     """Return the most weight that the islands of an accelerator hold.
 
-    Where replicas may lie over islands, one that is larger than any of a domain takes whole
-    ones of its largest.
+    Where replicas may lie over islands, weights are of those that one island holds, or of one
+    size that takes whole ones.
     """
-    total = 0
     domains: dict[str, Counter[int]] = {}
     for island in islands:
         if island.domain.shape.accelerator == accelerator:
             domains.setdefault(island.domain.id, Counter())[len(island.slots)] += 1
-    for free in domains.values():
-        total += sum(int(_knapsack(weights, f)[0]) * n for f, n in free.items())
-        largest = max(free)
-        for size, weight in weights if topology.tp_may_cross else ():
-            if size > largest:  # each whole island that it takes could hold no more than this
-                total += free[largest] // -(-size // largest) * weight
-    return total
+    across = largest_across(topology, islands, accelerator)
+    if across is not None and weights[0][0] > across:
+        size, weight = weights[0]
+        return sum(room_for(free, size, across) for free in domains.values()) * weight
+    return sum(
+        int(_knapsack(weights, f)[0]) * n for free in domains.values() for f, n in free.items()
+    )
 
 
 def _knapsack(weights: Sequence[tuple[int, float]], free: int) -> tuple[float, Counter[int]]:

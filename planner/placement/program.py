@@ -130,9 +130,10 @@ def build(
                 0, item.count, f"new {item.name} {domain.id}"
             )
     placed: dict[tuple[str, int], list[Expr]] = {}
-    most = {d.id: _largest(d, islands) for d in topology.domains}
+    most = largest_islands(islands)
+    kind = {d.id: d.shape.accelerator for d in topology.domains}
     for room, count in rooms.items():
-        across = _replicas_over_islands(p, topology, room, most[room[0]])
+        across = _replicas_over_islands(p, topology, room, most.get(kind[room[0]], 0))
         _fill(p, room, count, across, sizes[room[0]], placed)
     for domain in topology.domains:
         for size in sizes[domain.id]:
@@ -146,8 +147,13 @@ def build(
     return p
 
 
-def _largest(domain: Domain, islands: Sequence[Island]) -> int:
-    return max((len(i.slots) for i in islands if i.domain.id == domain.id), default=0)
+def largest_islands(islands: Sequence[Island]) -> dict[str, int]:
+    """Return the most free devices of an island of each accelerator."""
+    found: dict[str, int] = {}
+    for island in islands:
+        name = island.domain.shape.accelerator
+        found[name] = max(found.get(name, 0), len(island.slots))
+    return found
 
 
 def _named(items: tuple[Item, ...], name: str) -> Item:
@@ -198,7 +204,7 @@ def _subsets(pools: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def _replicas_over_islands(p: Program, topology: Topology, room: Room, largest: int) -> list[Expr]:
-    """Where it is allowed, let a replica that is larger than any island take whole ones."""
+    """Where it is allowed, let a replica that is larger than any island take whole largest ones."""
     domain, devices, holds = room
     taken = []
     for item in p.items if topology.tp_may_cross else ():

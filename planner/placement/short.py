@@ -29,6 +29,7 @@ def shorts_of(
     for island in islands:
         free_in.setdefault(island.domain.id, Counter())[len(island.slots)] += 1
     for accelerator in dict.fromkeys(i.accelerator for i in items):
+        across = largest_across(topology, islands, accelerator)
         mine = [i for i in items if i.accelerator == accelerator and i.count]
         domains = tuple(d.id for d in topology.domains if d.shape.accelerator == accelerator)
         scopes = [(domains, mine)]
@@ -36,7 +37,7 @@ def shorts_of(
             scopes += [((d,), [i for i in mine if i.domain == d]) for d in domains]
         for scope, here in scopes:
             free = [free_in[d] for d in scope if d in free_in]
-            found += _rows(accelerator, scope, here, free, may_cross=topology.tp_may_cross)
+            found += _rows(accelerator, scope, here, free, across)
     return tuple(found)
 
 
@@ -45,8 +46,7 @@ def _rows(
     domains: tuple[str, ...],
     items: Sequence[Item],
     free: Sequence[Counter[int]],
-    *,
-    may_cross: bool,
+    across: int | None,
 ) -> Iterator[Short]:
     where = domains[0] if len(domains) == 1 else f"{len(domains)} domains"
     needs = sum(i.size * i.count for i in items)
@@ -58,7 +58,7 @@ def _rows(
         return
     for size in sorted({i.size for i in items}, reverse=True):
         large = [i for i in items if i.size >= size]
-        has = sum(room_for(domain, size, may_cross=may_cross) for domain in free)
+        has = sum(room_for(domain, size, across) for domain in free)
         wants = sum(i.count for i in large)
         if wants > has:
             sizes = {i.size for i in large}
@@ -72,17 +72,24 @@ def _rows(
             return
 
 
-def room_for(free: Counter[int], size: int, *, may_cross: bool) -> int:
+def largest_across(topology: Topology, islands: Sequence[Island], accelerator: str) -> int | None:
+    """Return the devices of the islands that larger replicas take whole; None if none may."""
+    if not topology.tp_may_cross:
+        return None
+    sizes = (len(i.slots) for i in islands if i.domain.shape.accelerator == accelerator)
+    return max(sizes, default=None)
+
+
+def room_for(free: Counter[int], size: int, across: int | None) -> int:
     """Return how many replicas of a size, or of larger ones, the islands of a domain hold.
 
     Args:
         free: How many islands have so many free devices.
         size: Devices of a replica.
-        may_cross: Whether one that is larger than any of them takes whole ones of the largest.
+        across: Free devices of the largest islands of all, where larger replicas take whole ones.
     """
-    largest = max(free, default=0)
-    if may_cross and size > largest > 0:
-        return free[largest] // -(-size // largest)
+    if across is not None and size > across:
+        return free[across] // -(-size // across)
     return sum(f // size * n for f, n in free.items())
 
 

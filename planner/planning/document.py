@@ -18,6 +18,7 @@ from planner.fleet import (
     SplitByLength,
     SplitPart,
 )
+from planner.planning.across import one_domain_or_several
 from planner.planning.alternatives import alternatives, with_numbers
 from planner.planning.apart import together_or_apart
 from planner.planning.failures import failure_results, spare_decisions
@@ -154,6 +155,7 @@ def plan_document(
             *move_decisions(problem, refined, shown.fleet),
             *((by_hour.decision,) if by_hour is not None else ()),
             *standing.decisions,
+            *one_domain_or_several(problem, refined, alone.fleet, left_out),
             *what_places_cost(problem, refined, alone.fleet),
             *what_the_cache_is_worth(problem, alone, tried.cold),
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),

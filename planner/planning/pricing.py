@@ -23,6 +23,7 @@ from planner.candidates.template import Removed
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose
 from planner.milp.pricing import improvement_on, relaxation_of
+from planner.planning.across import crosses
 from planner.planning.column_prices import (
     break_even_rps,
     cost_of,
@@ -144,14 +145,16 @@ class Pricing:
     def compare(self) -> None:
         """Measure the most promising template of each kind of which none is, for comparison.
 
-        A kind is an accelerator, whom it serves, and who is served first. Number formats (and what
+        A kind is an accelerator, whom it serves, who is served first, and whether its replicas lie
+        over several scale-up domains. Number formats (and what
         else a template's name says) are kinds too, on the accelerator where they cost least.
         """
-        kinds: dict[tuple[str, ...], list[str]] = {}
+        kinds: dict[tuple[object, ...], list[str]] = {}
         variants: dict[tuple[str, ...], list[str]] = {}
         for j, column in self.columns.items():
             build, label = column.template.build, column.template.label
-            kind = build.accelerator, label, build.scheduling_policy
+            over = crosses(self.problem, build)
+            kind = build.accelerator, label, build.scheduling_policy, over
             kinds.setdefault(kind, []).append(j)
             variants.setdefault((label, build.variant), []).append(j)
         for members in kinds.values():

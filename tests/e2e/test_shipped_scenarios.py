@@ -208,6 +208,20 @@ def test_where_no_fleet_has_a_place_the_room_is_named():
     assert "have room for 3" in reason.fastest_reachable
 
 
+def test_tensor_parallel_over_a_slow_network_loses_in_dollars():
+    plan = plan_of("across-nodes")
+    told = {d.question: d for d in plan.decisions}[
+        "a replica within one scale-up domain or over several"
+    ]
+    assert {p.tp_degree for p in plan.pools} == {4}
+    assert told.answer == "within one"
+    across = told.numbers["usd_per_hour_over_several_domains"]
+    assert across >= 2 * told.numbers["usd_per_hour_within_one_domain"]
+    assert "3.125 GB/s a device" in told.because
+    for replica in plan.placement:
+        assert len(replica.devices) == 4
+
+
 def test_same_seed_same_bytes():
     name = "quickstart"
     loaded = load_scenario(shipped("scenarios") / f"{name}.yaml")

@@ -37,21 +37,21 @@ def packs(free: Sequence[int], sizes: Sequence[int]) -> bool:
 
 
 def packs_across(domains: Sequence[Sequence[int]], sizes: Sequence[int]) -> bool:
-    """The same where one that is larger than any island of a domain takes whole largest ones."""
-    largest = [max(d, default=0) for d in domains]
+    """The same where one that is larger than any island takes whole largest ones of a domain."""
+    largest = max(max(d) for d in domains)
 
     def tried(left: tuple[tuple[int, ...], ...], todo: tuple[int, ...]) -> bool:
         if not todo:
             return True
         first, rest = todo[0], todo[1:]
         for d, free in enumerate(left):
-            if first > largest[d] > 0:
-                many = -(-first // largest[d])
-                if free.count(largest[d]) < many:
+            if first > largest:
+                many = -(-first // largest)
+                if free.count(largest) < many:
                     continue
                 after = list(free)
                 for _ in range(many):
-                    after.remove(largest[d])
+                    after.remove(largest)
                 if tried((*left[:d], tuple(after), *left[d + 1 :]), rest):
                     return True
                 continue

@@ -13,7 +13,7 @@ import pytest
 from planner.candidates.enumerate import enumerate_builds
 from planner.catalogue import Catalogue
 from planner.curves.curve import Curve, find_curve
-from planner.curves.link import joined_by, over_link
+from planner.curves.link import Across, joined_by, over_link
 from planner.curves.roofline import Degrees
 from planner.curves.transfer import Configuration, StepLawLibrary
 from planner.problem.resolve import resolve
@@ -72,13 +72,28 @@ def test_what_collectives_take_longer_is_added_to_every_step() -> None:
     longer = sent / 0.3 * (1 / 64e9 - 1 / 450e9)
     found = float(moved.step_law.tokens_s(2048) - curve.step_law.tokens_s(2048))
     assert found == pytest.approx(longer, rel=1e-6)
-    assert "over PCIe at 64 GB/s" in moved.source
-    joined = shape("scaleup", 450e9).model_copy(update={"network_bytes_per_s": 8 * 64e9})
-    across = over_link(curve, joined, crosses=True)
-    assert across.step_law == moved.step_law
-    assert "over the network at 64 GB/s" in across.source
+    assert "over PCIe at 64 GB/s a device" in moved.source
     assert over_link(curve, shape("scaleup", 450e9)) is curve
     assert over_link(curve, shape("scaleup", 900e9)) is curve
+
+
+@pytest.mark.parametrize(("within", "network"), [(64e9, 12.5e9 / 4), (450e9, 50e9)])
+def test_over_a_network_a_scale_up_domain_sends_what_it_has_reduced(
+    within: float, network: float
+) -> None:
+    """Eight devices in two domains of four: a device keeps a quarter, and swaps half of that."""
+    curve = curve_of(8)
+    transport = "pcie" if within < 450e9 else "scaleup"
+    moved = over_link(curve, shape(transport, within), Across(2, network, 10e-6))
+    bytes_all = 2048 * 8192 * 2
+    inside = 2 * bytes_all * 3 / 4 / within
+    between = 2 * bytes_all / 4 / 2 / network
+    before = 2 * bytes_all * 7 / 8 / 450e9
+    longer = 80 * 2 * ((inside + between - before) / 0.3 + 2 * 10e-6)
+    found = float(moved.step_law.tokens_s(2048) - curve.step_law.tokens_s(2048))
+    assert found == pytest.approx(longer, rel=1e-6)
+    assert "the network between 2 scale-up domains" in moved.source
+    assert "roofline" in moved.caveat
 
 
 SCENARIO = """\
@@ -97,12 +112,36 @@ topology:
 """
 
 
-def builds(folder: Path, node: str):
+def builds(folder: Path, node: str, scenario: str = SCENARIO):
     path = folder / "s.yaml"
-    path.write_text(SCENARIO.replace("devices: 8, NODE", node))
+    path.write_text(scenario.replace("devices: 8, NODE", node))
     found, removed = enumerate_builds(resolve(load_scenario(path), CATALOGUE), CATALOGUE)
     flat = [b for group in (found.values() if isinstance(found, dict) else [found]) for b in group]
     return {b.tp_degree: b.curve for b in flat}, removed
+
+
+def test_degrees_beyond_a_scale_up_domain_cross_only_where_that_is_allowed(tmp_path: Path) -> None:
+    nodes = "preset: pcie-4, count: 2, network: 12.5 GB/s"
+    apart, removed = builds(tmp_path, nodes)
+    assert set(apart) == {1, 2, 4}
+    assert any("needs 8 devices of one scale-up domain" in r.reason for r in removed)
+    allowed = SCENARIO.replace("topology:\n", "topology:\n  tp_may_cross: true\n")
+    across, _ = builds(tmp_path, nodes, allowed)
+    assert "the network between 2 scale-up domains at 3.125 GB/s" in across[8].source
+    assert across[4].step_law == apart[4].step_law
+    slow = allowed + "  links: {zone: {bandwidth: 8 GB/s, oversubscription: 2}}\n"
+    assert "at 1 GB/s a device" in builds(tmp_path, nodes, slow)[0][8].source
+    far = "preset: pcie-4, zone: a}, {accelerator: h100-sxm, preset: pcie-4, zone: b"
+    _, lonely = builds(tmp_path, far, allowed)
+    assert any("needs 2 scale-up domains with 4 free devices" in r.reason for r in lonely)
+
+
+def test_a_rack_wide_link_joins_trays_as_one(tmp_path: Path) -> None:
+    """Of eighteen trays of four devices eight are as near as four."""
+    rack = SCENARIO.replace("h100-sxm", "gb200-nvl72").replace("1, 2, 4, 8", "4, 8, 16")
+    trays, _ = builds(tmp_path, "preset: nvl72-tray, count: 18", rack)
+    assert set(trays) == {4, 8}  # nobody measured sixteen
+    assert not any("network" in curve.source for curve in trays.values())
 
 
 def test_plans_heed_the_link_of_the_topology(tmp_path: Path) -> None:
