@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.candidates.across import lies_across
 from planner.fleet import Decision
-from planner.planning.reasons import cost_of_only
+from planner.planning.variants import cost_of_only
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
