@@ -60,6 +60,12 @@ class LengthPoint(Spec):
     attainment: dict[str, Interval]
     unstable: bool
     """A backlog grows without end; attainment is what the simulated span gave."""
+    goodput_lost: float | None = None
+    """Share of the compliant goodput that the fleet loses against the lengths planned for;
+    negative where it gains."""
+    goodput_lost_together: float | None = None
+    """The same of the cheapest fleet whose replicas do both: what is lost without a ratio that is
+    off. Null where there is none."""
 
 
 class WithoutPrefixCache(Spec):

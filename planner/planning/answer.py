@@ -334,7 +334,7 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort, over),
             decisions=(*told, *(placed.decisions if placed is not None else ())),
             deferred=placed.results if placed is not None else (),
-            lengths=sweep_lengths(answer, shown.fleet),
+            lengths=sweep_lengths(answer, refined, shown, over),
             scenarios=scenario_results(answer, shown.fleet, clock),
             cold=_cold(answer, alone, clock, tell) if kept else None,
             adapted=adapted,

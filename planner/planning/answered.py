@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from planner.catalogue import Catalogue
     from planner.fleet import Decision, DeferredResult, PeriodResult, ScenarioResult, Settings
     from planner.planning.hourly import Adapted
+    from planner.planning.lengths_sweep import Moved
     from planner.planning.prefixes import Cold
     from planner.planning.refine import Verified
     from planner.planning.sweep import Arrived
@@ -42,8 +43,8 @@ class Tried:
     decisions: tuple[Decision, ...] = ()
     """Made before this fleet was chosen."""
     deferred: tuple[DeferredResult, ...] = ()
-    lengths: Sequence[tuple[float, float, FleetSample]] = ()
-    """Multiples of prompts and outputs, where a pool has groups."""
+    lengths: Sequence[Moved] = ()
+    """Under longer and shorter prompts and outputs, where a pool has groups."""
     scenarios: tuple[ScenarioResult, ...] = ()
     cold: Cold | None = None
     """The plan at a hit rate of 0, where prefixes are kept."""

@@ -27,6 +27,7 @@ from planner.planning.goals import changes_of, steps_of
 from planner.planning.group_pools import side_documents
 from planner.planning.hourly_document import objective_over, totals_over
 from planner.planning.inventory import bill_lines, pool_document, supply_lines, totals
+from planner.planning.lengths_sweep import if_lengths_moved
 from planner.planning.limits import limit_uses
 from planner.planning.moving import move_decisions
 from planner.planning.periods import over_all_periods
@@ -159,6 +160,7 @@ def plan_document(
             *what_places_cost(problem, refined, alone.fleet),
             *what_the_cache_is_worth(problem, alone, tried.cold),
             *if_arrivals_were_burstier(answer.problem, tried.arrivals),
+            *if_lengths_moved(tried.lengths),
         ),
         splits=_splits(problem),
         rejected=with_numbers(
@@ -195,12 +197,14 @@ def plan_document(
             ),
             length_sweep=tuple(
                 LengthPoint(
-                    prompt_multiple=prompt,
-                    output_multiple=output,
-                    attainment=_by_workload(answer, sample),
-                    unstable=any(sample.unstable()),
+                    prompt_multiple=moved.prompt,
+                    output_multiple=moved.output,
+                    attainment=_by_workload(answer, moved.sample),
+                    unstable=any(moved.sample.unstable()),
+                    goodput_lost=moved.lost,
+                    goodput_lost_together=moved.lost_together,
                 )
-                for prompt, output, sample in tried.lengths
+                for moved in tried.lengths
             ),
             promise_kept_in=kept_in,
             without_prefix_cache=cold_evidence(answer, tried.cold),

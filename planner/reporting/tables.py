@@ -283,10 +283,17 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
         yield heading("Attainment if prompts or outputs were longer or shorter")
         names = [result.id for result in plan.workloads]
         rows = [
-            (f"× {p.prompt_multiple:g}", f"× {p.output_multiple:g}", *_cells(p.attainment, names))
+            (
+                f"× {p.prompt_multiple:g}",
+                f"× {p.output_multiple:g}",
+                *_cells(p.attainment, names),
+                share(p.goodput_lost),
+                share(p.goodput_lost_together),
+            )
             for p in plan.evidence.length_sweep
         ]
-        yield grid((">prompts", ">outputs", *(f">{name}" for name in names)), rows)
+        lost = (">goodput lost", ">by replicas that do both")
+        yield grid((">prompts", ">outputs", *(f">{name}" for name in names), *lost), rows)
     if plan.evidence.arrival_sweep:
         yield heading("Attainment, and p99 of TTFT, if the same load came otherwise")
         names = [result.id for result in plan.workloads]

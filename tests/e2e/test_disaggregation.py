@@ -140,6 +140,31 @@ def test_with_the_ratio_fixed_longer_prompts_and_outputs_do_no_good():
     assert sweep[1.0, 1.25] <= sweep[1.0, 0.75] + 0.005
 
 
+def test_what_is_lost_at_other_lengths_is_told_beside_a_fleet_without_a_ratio():
+    """By hand: at the same offered rate goodput falls as attainment does, on the same draws."""
+    plan = plan_of("apart")
+    base = plan.evidence.demand_sweep[0]
+    assert base.multiple == 1.0
+    for point in plan.evidence.length_sweep:
+        wanted = 1 - point.attainment["assistant"].value / base.attainment["assistant"].value
+        assert point.goodput_lost == pytest.approx(wanted, abs=1e-9)
+        assert point.goodput_lost_together is not None
+    (made,) = [d for d in plan.decisions if "a quarter longer" in d.question]
+    worst = max(p.goodput_lost or 0.0 for p in plan.evidence.length_sweep)
+    assert made.answer == f"{worst:.1%} of the compliant goodput is lost at worst"
+    assert max(made.numbers.values()) == worst
+
+
+def test_two_sides_in_balance_drown_where_one_has_a_quarter_more_to_do():
+    """Sides of 5.55 req/s each at 5 req/s: a quarter more work for either is 12 % too much."""
+    sweep = plan_of("two-accelerators").evidence.length_sweep
+    lost = {(p.prompt_multiple, p.output_multiple): p.goodput_lost for p in sweep}
+    assert lost[1.25, 1.0] > 0.5
+    assert lost[1.0, 1.25] > 0.5
+    assert lost[0.75, 1.0] < 0.01
+    assert all(p.unstable == (lost[p.prompt_multiple, p.output_multiple] > 0.5) for p in sweep)
+
+
 def test_a_plan_with_groups_is_simulated_again_from_its_document():
     plan = plan_of("apart")
     again = simulate_plan(plan, effort=SHORT)
