@@ -9,9 +9,10 @@ import numpy as np
 from planner.candidates.across import way_across
 from planner.candidates.experts import expert_layouts
 from planner.candidates.layouts import attention_dp_curves, why_not_step_wise
-from planner.candidates.number_formats import curve_in, in_kv_dtypes
+from planner.candidates.number_formats import curve_in
 from planner.candidates.pipelines import pipelines
 from planner.candidates.template import Build, Removed, hardware_name
+from planner.candidates.variants import in_variants, speculative_or_why_not
 from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.context import largest_context
 from planner.curves.curve import Curve
@@ -55,7 +56,7 @@ def enumerate_builds(problem: Problem, catalogue: Catalogue) -> tuple[list[Build
                     if isinstance(found, Removed):
                         removed.append(found)
                         continue
-                    for one in in_kv_dtypes(catalogue, demands, found):
+                    for one in in_variants(problem, catalogue, demands, found):
                         if isinstance(one, Removed):
                             removed.append(one)
                         else:
@@ -251,7 +252,7 @@ def _policies(
     removed: list[Removed],
 ) -> None:
     """Add a build for every policy under which the shortest-limbed workload fits."""
-    policies, tp_degree = problem.policies, curve.layout.tp_degree
+    policies, tp_degree, plain = problem.policies, curve.layout.tp_degree, curve
     for budget in sorted(policies.max_num_batched_tokens):
         for seqs in sorted(policies.max_num_seqs):
             device = supply.accelerator.id
@@ -261,7 +262,12 @@ def _policies(
                 why = f"max_num_seqs {seqs} is above max_num_batched_tokens {budget}"
                 removed.append(Removed(name, why, {}))
                 continue
-            room = curve.room(_settings(problem, budget, seqs))
+            room = plain.room(_settings(problem, budget, seqs))
+            ready = speculative_or_why_not(plain, demands, budget, seqs, room.kv_tokens)
+            if isinstance(ready, str):
+                removed.append(Removed(name, ready, {}))
+                continue
+            curve = ready
             kept = tp_degree, curve.kv_dtype, curve.layout.pp_degree
             reach = largest_context(demands[0].llm, room, *kept)
             if room.kv_blocks < 1 or reach < 2:

@@ -17,7 +17,7 @@ import numpy as np
 
 from planner.candidates.frontier import setup_of
 from planner.candidates.meanfield import CoarseCapacity, Moments, coarse_bounds, moments
-from planner.candidates.number_formats import accepts
+from planner.candidates.number_formats import suits
 from planner.candidates.physics import empty_replica
 from planner.candidates.screen import KEEPS_AT_NO_LOAD, Screened
 from planner.candidates.template import Build, Removed, Template
@@ -195,6 +195,7 @@ def sides_of(problem: Problem, study: Study, builds: Sequence[Build], template: 
     own = [problem.demands[w].slo for w in template.serves]
     pace = min(min(slo.tpot, slo.max_itl or math.inf) for slo in own)
     plain = [b for b in builds if b.priority is None and not b.step_wise]
+    plain = [b for b in plain if b.curve.speculation is None]
     first = coarse_bounds(
         plain, [work.prefill(b.max_num_batched_tokens) for b in plain], [math.inf] * len(plain)
     )
@@ -292,6 +293,10 @@ def screen_groups(
         why = "groups are searched with the compiled simulator only; choose: always searches them"
         return Grouped((), (Removed("groups of prefill and decode replicas", why, {}),))
 
+    if problem.policies.speculative_decoding:
+        why = "speculative decoding is planned for replicas that do both only"
+        removed.append(Removed("groups of prefill and decode replicas that draft", why, {}))
+
     def coarse(template: Template, guess_rps: float) -> float:
         check()
         setup = setup_of(template.build, 1, problem.policies.router)
@@ -299,7 +304,7 @@ def screen_groups(
         return coarse_capacity(study, setup, template.mix_rps, guess_rps, runs, check)
 
     for serves in _sets(problem, templates):
-        own = [b for b in builds if all(accepts(problem.demands[w], b) for w in serves)]
+        own = [b for b in builds if suits(problem.demands, b, serves)]
         if own:
             mix = tuple(d.rate_rps if w in serves else 0.0 for w, d in enumerate(problem.demands))
             label = ":".join(problem.demands[w].id for w in serves)

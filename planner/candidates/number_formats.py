@@ -21,7 +21,25 @@ def accepts(demand: Demand, build: Build) -> bool:
     if demand.model != build.model or build.precision not in demand.precisions:
         return False
     curve = build.curve
+    if demand.adapters is not None and demand.adapters.owner not in _owners(build):
+        return False
     return curve.kv_dtype in (demand.kv_dtypes or (curve.row.kv_dtype,))
+
+
+def _owners(build: Build) -> tuple[str, ...]:
+    return build.curve.adapters.owners if build.curve.adapters is not None else ()
+
+
+def suits(demands: Sequence[Demand], build: Build, serves: Sequence[int]) -> bool:
+    """Tell whether replicas of a build may serve some workloads, and keep no adapters of others.
+
+    Args:
+        demands: Of the problem.
+        build: How the replicas are built.
+        serves: Indices of the workloads.
+    """
+    wanted = {kept.owner for w in serves if (kept := demands[w].adapters) is not None}
+    return all(accepts(demands[w], build) for w in serves) and wanted == {*_owners(build)}
 
 
 def curve_in(

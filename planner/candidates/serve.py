@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.candidates.number_formats import accepts
+from planner.candidates.number_formats import accepts, suits
 from planner.candidates.physics import Reachable, lengths_of, reachable
 from planner.candidates.template import Build, Removed, Template
 from planner.kernels.engine import COMPILED
@@ -82,6 +82,8 @@ def templates_of(
             else:
                 barriers.append(barrier)
         for serves in _groups(problem, build, able):
+            if not suits(problem.demands, build, serves):
+                continue
             templates.setdefault(serves, []).extend(
                 _template(problem, one, serves) for one in _scheduled(problem, build, serves)
             )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from planner.curves.beside import NOTHING, Beside
 from planner.curves.context import Choice
 from planner.curves.memory import KvRoom, Layout, Settings, kv_bytes_per_token_per_device
 from planner.curves.step_law import StepLaw
 
 if TYPE_CHECKING:
     from planner.catalogue import Accelerator, Catalogue, Llm, StepLawRow
+    from planner.curves.speculation import Speculation
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,20 @@ class RelativeError:
     prefill: float | None
     decode: float | None
     mixed: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptersKept:
+    """Low-rank adapters that every replica of a curve keeps."""
+
+    owners: tuple[str, ...]
+    """Workloads whose they are."""
+    count: int
+    rank: int
+    """The largest."""
+    overhead: float
+    """Share by which every step takes longer, the largest of theirs."""
+    bytes_per_device: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +72,16 @@ class Curve:
     max_context: int
     parts: tuple[str, ...] = ()
     """What the names of its templates say beside degrees and precision, such as ``kvfp8``."""
+    speculation: Speculation | None = None
+    """What replicas draft; None: they decode token by token."""
+    adapters: AdaptersKept | None = None
+    """Which adapters replicas keep; None: none."""
+    beside: Beside = NOTHING
+    """What the two take of the memory."""
+    token_by_token: StepLaw | None = None
+    """The law before it was told per token; None where ``step_law`` is."""
+    added_ttft_s: float = 0.0
+    """Part of every TTFT that steps told per token leave out."""
 
     @property
     def accelerators(self) -> int:
@@ -64,8 +90,13 @@ class Curve:
 
     @property
     def path_s(self) -> float:
-        """Seconds from client to engine and back, without load; part of every TTFT."""
-        return self.row.path_s
+        """Seconds of every TTFT in no step: from client to engine and back, what drafts add."""
+        return self.row.path_s + self.added_ttft_s
+
+    @property
+    def plain_law(self) -> StepLaw:
+        """The step law without drafts."""
+        return self.token_by_token or self.step_law
 
     @property
     def kv_bytes_per_token(self) -> float:
@@ -105,7 +136,9 @@ class Curve:
             settings: Default: the engine's defaults at the source's share of memory.
             logged_blocks: Blocks that a real engine reported; overrides the formula.
         """
-        return self.choice(settings).room(logged_blocks)
+        chosen = self.choice(settings)
+        room, logged = chosen.room(logged_blocks), logged_blocks is not None
+        return self.beside.leaves(room, chosen.settings.max_num_seqs, logged=logged)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ def not_considered(pattern: str, scenario: Mapping[str, Any]) -> str | None:
             _policy(part, scenario.get("policies", {}))
             or _precision(part, scenario)
             or _kv_dtype(part, scenario)
+            or _draft(part, scenario.get("policies", {}))
         )
         if why is not None:
             return why
@@ -95,6 +96,18 @@ def _kv_dtype(part: str, scenario: Mapping[str, Any]) -> str | None:
         return None
     what = ", ".join([*asked, *(["the measured one"] if None in given else [])])
     return f"no workload names {part[2:]} in kv_dtypes; they are {what}; list it to search it"
+
+
+def _draft(part: str, policies: Mapping[str, Any]) -> str | None:
+    """Say that no way to draft tokens bears a name."""
+    if not re.fullmatch(r"(draft|eagle|mtp|ngram)\d+", part):
+        return None
+    ways = policies.get("speculative_decoding", ())
+    known = [f"{w.get('method')}{w.get('draft_tokens')}" for w in ways]
+    if part in known:
+        return None
+    what = ", ".join(known) or "nothing"
+    return f"policies.speculative_decoding lists {what}, not {part}; add it to search it"
 
 
 def _is_kind(part: str) -> bool:

@@ -25,7 +25,16 @@ from planner.fleet.plan import (
     Totals,
     read_plan,
 )
-from planner.fleet.pools import CurveNote, GroupLink, Pool, PoolPlace, PrefixHits, RoutingShare
+from planner.fleet.pools import (
+    AdaptersNote,
+    CurveNote,
+    GroupLink,
+    Pool,
+    PoolPlace,
+    PrefixHits,
+    RoutingShare,
+    SpeculationNote,
+)
 from planner.fleet.reasons import (
     Decision,
     Infeasibility,
@@ -49,6 +58,7 @@ from planner.fleet.settings import BusyPoint, PoolSettings, SettingEffect, Setti
 from planner.fleet.tables import TableBucket, TableFleet, TableShare, TableUnits
 
 __all__ = [
+    "AdaptersNote",
     "Alternatives",
     "ArrivalPoint",
     "BillLine",
@@ -88,6 +98,7 @@ __all__ = [
     "SearchStep",
     "SettingEffect",
     "Settings",
+    "SpeculationNote",
     "SplitByLength",
     "SplitPart",
     "Status",

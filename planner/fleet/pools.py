@@ -29,6 +29,41 @@ class CurveNote(Spec):
     """From client to engine and back, without load; counted in every TTFT."""
 
 
+class SpeculationNote(Spec):
+    """How a pool's replicas draft and verify tokens, as the scenario states it."""
+
+    method: str
+    draft_tokens: int
+    acceptance: float | None
+    """Of a drafted token after those before it; null where tokens per step were stated."""
+    tokens_per_step: float
+    """Mean tokens of a sequence in a verification; latencies take it for certain."""
+    draft_cost: float
+    """Time to draft a token, as a share of a decode step."""
+    draft_memory_bytes: float
+    """Of each device."""
+    draft_kv: float
+    """The draft's KV cache of a token, as a share of the model's."""
+    added_ttft_s: float
+    """In every TTFT: waiting for, and prefilling in, whole verifications."""
+    token_time_ratio: dict[str, float]
+    """By the number of sequences that decode: time of a token over that without drafts, without
+    context. Above 1, drafts cost more than they bring."""
+
+
+class AdaptersNote(Spec):
+    """Low-rank adapters that every replica of a pool keeps."""
+
+    workloads: tuple[str, ...]
+    """Whose they are."""
+    count: int
+    rank: int
+    """The largest."""
+    overhead: float
+    """Share by which every step takes longer, as the scenario states it."""
+    bytes_per_device: float
+
+
 class PrefixHits(Spec):
     """What of a workload's prompts is found in prefix caches."""
 
@@ -103,6 +138,10 @@ class Pool(Spec):
     """Share of time in which a replica executes a step."""
     mfu: float | None
     curve: CurveNote
+    speculative_decoding: SpeculationNote | None = None
+    """Null: none, replicas decode token by token."""
+    adapters: AdaptersNote | None = None
+    """Null: none."""
     places: tuple[PoolPlace, ...] = ()
     """Where its replicas stand, where nodes are bought whole; one router serves them all."""
     prefix_hits: tuple[PrefixHits, ...] = ()

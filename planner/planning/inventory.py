@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.candidates.serve import longest_requests
 from planner.fleet import BillLine, Pool, PoolPlace, SupplyLine, Totals
-from planner.planning.curve_notes import curve_note
+from planner.planning.curve_notes import adapters_note, curve_note, speculation_note
 from planner.planning.moving import bill_of_moves
 from planner.planning.node_lines import node_bill, node_lines
 from planner.planning.prefixes import hits_of, keeps_prefixes
@@ -147,6 +147,8 @@ def pool_document(
         busy_share=sum(run.busy_share for run in runs) / len(runs),
         mfu=flops[0] / flops[1] if flops else None,
         curve=curve_note(build, longest),
+        speculative_decoding=speculation_note(build),
+        adapters=adapters_note(build),
         places=tuple(PoolPlace(domain=d, replicas=n) for d, n in pool.places),
         prefix_hits=hits_of(answer.problem, runs, pool.template.serves) if cache else (),
         prefix_block_tokens=cache.block_tokens if cache else None,

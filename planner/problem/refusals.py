@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.catalogue.llm import Precision
-from planner.errors import InputError
+from planner.errors import InputError, nearest
 from planner.problem.arrivals import at_rate
 from planner.problem.curves import why_unused
 from planner.problem.prefixes import TracePrefixes
@@ -16,7 +16,7 @@ from planner.units import LEAST_RPS, MOST_RPS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planner.catalogue import StepLawRow
+    from planner.catalogue import Catalogue, Llm, StepLawRow
     from planner.errors import Where
     from planner.problem.resolve import Deferred, Demand, Mistakes, Outcome, Supply
     from planner.scenario.load import LoadedScenario
@@ -91,6 +91,41 @@ def refuse_formats(
                 " from these"
             )
             yield loaded.at("workloads", i, "precisions", j), what
+
+
+def refuse_adapters(loaded: LoadedScenario, i: int, llm: Llm) -> Iterator[tuple[Where | str, str]]:
+    """Refuse adapters whose size nobody can tell from the model's geometry."""
+    adapters = loaded.scenario.workloads[i].adapters
+    if adapters is None:
+        return
+    key, why = "adapters", None
+    if llm.mla is not None or llm.layer_mix.linear or None in (llm.head_dim, llm.kv_heads):
+        why = f"the size of adapters of {llm.id}'s attention is not known; leave them out"
+    elif adapters.targets == "all" and (llm.experts is not None or llm.intermediate is None):
+        key = "adapters.targets"
+        why = f"the size of adapters of {llm.id}'s experts is not known; state attention"
+    if why is not None:
+        yield (
+            loaded.at("workloads", i, *key.split(".")),
+            f"workloads.{i}.{key}: {why}",
+        )
+
+
+def refuse_drafts(
+    loaded: LoadedScenario, catalogue: Catalogue, demands: tuple[Demand, ...]
+) -> Iterator[tuple[Where | str, str]]:
+    """Refuse speculative decoding of models that no workload wants."""
+    wanted = {demand.model for demand in demands}
+    for i, one in enumerate(loaded.scenario.policies.speculative_decoding):
+        if one.model is None:
+            continue
+        found = catalogue.find_llm(one.model)
+        if found is None or found.family_id not in wanted:
+            what = (
+                f"policies.speculative_decoding.{i}.model: no workload wants {one.model!r};"
+                f" {nearest(one.model, sorted(wanted))}"
+            )
+            yield loaded.at("policies", "speculative_decoding", i, "model"), what
 
 
 def refuse_degrees(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes: Mistakes) -> None:

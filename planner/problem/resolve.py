@@ -18,7 +18,9 @@ from planner.problem.prices import PriceError, price_of
 from planner.problem.refusals import (
     beyond_all_fleets,
     multiples_beyond_all_fleets,
+    refuse_adapters,
     refuse_degrees,
+    refuse_drafts,
     refuse_formats,
     refuse_unlike_blocks,
     refuse_unused_curves,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from planner.problem.lengths import LengthLaw
     from planner.problem.periods import Calendar
     from planner.problem.prefixes import PrefixLaw
+    from planner.scenario.adapters import Adapters
     from planner.scenario.aim import Goal, Objective
     from planner.scenario.lengths import Lengths
     from planner.scenario.load import LoadedScenario
@@ -48,6 +51,14 @@ if TYPE_CHECKING:
     from planner.topology import Cut, Topology
 
 Mistakes = list[tuple["Where | str", str]]
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSet:
+    """Adapters, and the workload whose they are: parts of a split workload share one set."""
+
+    owner: str
+    spec: Adapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,8 @@ class Demand:
     """Regions in which it may be served; None: any."""
     kv_dtypes: tuple[str, ...] | None = None
     """Formats of the KV cache that will do; None: the one in which step times were measured."""
+    adapters: AdapterSet | None = None
+    """Low-rank adapters that its requests name; None: none."""
     network_s: float = 0.0
     """Round trip to its users; taken off the deadlines in ``slo``, and part of every TTFT."""
 
@@ -227,6 +240,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     moving = moving_of(loaded, running, sites, mistakes)
     if not mistakes:
         refuse_degrees(loaded, demands, mistakes)
+        mistakes += refuse_drafts(loaded, catalogue, given)
         refuse_work_without_lenders(loaded, demands, deferred, mistakes)
         refuse_unlike_blocks(loaded, given, mistakes)
         refuse_unused_curves(loaded, laws, given, supplies, mistakes)
@@ -349,6 +363,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             mistakes.append((loaded.at(*at, "model"), what))
             continue
         laws = catalogue.laws(model=llm.family_id)
+        mistakes += refuse_adapters(loaded, i, llm)
         mistakes += refuse_formats(loaded, i, precisions, {row.precision for row in laws})
         if not laws:
             what = (
@@ -369,6 +384,7 @@ def _demands(loaded: LoadedScenario, catalogue: Catalogue, mistakes: Mistakes) -
             value=workload.value,
             priority=workload.priority,
             kv_dtypes=workload.kv_dtypes,
+            adapters=AdapterSet(workload.id, workload.adapters) if workload.adapters else None,
             regions=None if workload.regions is None else frozenset(workload.regions),
         )
 

@@ -156,6 +156,18 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
     )
     if pool.admission_limit_rps is not None:
         policy += f", admits {rate(pool.admission_limit_rps)}"
+    if pool.speculative_decoding is not None:
+        drafts = pool.speculative_decoding
+        policy += (
+            f"\n{drafts.method}: {drafts.draft_tokens} tokens drafted,"
+            f" {drafts.tokens_per_step:.3g} gained a step"
+        )
+    if pool.adapters is not None:
+        kept = pool.adapters
+        policy += (
+            f"\n{kept.count} adapters of rank {kept.rank}: {kept.bytes_per_device / 1e9:.3g} GB"
+            f" a device, steps {share(kept.overhead)} longer"
+        )
     if pool.prefix_hits:
         policy += f"\nprefixes kept: {', '.join(map(hits, pool.prefix_hits))}"
     if pool.link is not None:

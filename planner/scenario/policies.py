@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from planner.scenario.disaggregation import Disaggregation
+from planner.scenario.speculation import SpeculativeDecoding
 from planner.spec import Spec, mistake
 from planner.units import Share
 
@@ -99,6 +100,9 @@ class Policies(Spec):
     extrapolation: bool = True
     """Whether step times may be used outside the range that was measured; a plan says so."""
 
+    speculative_decoding: tuple[SpeculativeDecoding, ...] = Field(default=(), max_length=8)
+    """Ways to draft tokens and verify several in a step; none, where left out."""
+
     disaggregation: Disaggregation | None = None
     """Prefill and decode apart, over a link that is stated; without it replicas do both."""
 
@@ -114,6 +118,14 @@ class Policies(Spec):
         if value is not None and len(set(value)) != len(value):
             raise ValueError(f"a value is listed twice in {list(value)}; keep one")
         return value
+
+    @model_validator(mode="after")
+    def _drafts_are_told_apart(self) -> Policies:
+        names = [(one.name, one.model) for one in self.speculative_decoding]
+        for i, one in enumerate(names):
+            if one in names[:i]:
+                raise mistake(f"{one[0]} is given twice; keep one", "speculative_decoding", i)
+        return self
 
     @model_validator(mode="after")
     def _sequences_fit_in_a_step(self) -> Policies:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from planner.ids import Slug
+from planner.scenario.adapters import Adapters
 from planner.scenario.arrivals import Arrivals
 from planner.scenario.lengths import Lengths
 from planner.scenario.prefix import Prefix
@@ -32,6 +33,9 @@ class Workload(Spec):
     kv_dtypes: tuple[KvDtype, ...] | None = Field(default=None, min_length=1, max_length=2)
     """Formats of the KV cache whose answers are good enough, such as ``[bf16, fp8]``: replicas in
     each are searched side by side. Where left out, the one in which step times were measured."""
+
+    adapters: Adapters | None = None
+    """Low-rank adapters (LoRA) that its requests name; none, where left out."""
 
     arrivals: Arrivals
     """The offered load."""
