@@ -26,6 +26,7 @@ DEMAND = SimpleNamespace(
     model="m",
     precisions=("bf16",),
     kv_dtypes=None,
+    adapters=None,
     slo=Slo(ttft=0.5, tpot=0.03, max_itl=0.05, attainment=0.95),
     llm=SimpleNamespace(id="model-m", max_context=8_192),
     network_s=0.0,
