@@ -8,7 +8,11 @@ import numpy as np
 
 from planner.candidates.across import way_across
 from planner.candidates.experts import expert_layouts
-from planner.candidates.layouts import attention_dp_curves, why_not_step_wise
+from planner.candidates.layouts import (
+    attention_dp_curves,
+    why_not_ranks_in_stages,
+    why_not_step_wise,
+)
 from planner.candidates.number_formats import curve_in
 from planner.candidates.pipelines import pipelines
 from planner.candidates.template import Build, Removed, hardware_name
@@ -75,6 +79,7 @@ def _curves(
         if stages is not None and 1 not in stages:
             return
     ranked = attention_dp_curves(problem, catalogue, demands, (precision, supply))
+    yield from why_not_ranks_in_stages(ranked, stages or ())
     for tp_degree in sorted(problem.policies.tp_degrees):
         if ranked and tp_degree > 1 and problem.policies.attention_dp == "always":
             continue

@@ -293,6 +293,9 @@ def screen_groups(
         why = "groups are searched with the compiled simulator only; choose: always searches them"
         return Grouped((), (Removed("groups of prefill and decode replicas", why, {}),))
 
+    if any(build.step_wise for build in builds):
+        why = "ranks and pipeline stages are planned for replicas that do both only"
+        removed.append(Removed("groups of prefill and decode replicas of ranks", why, {}))
     if problem.policies.speculative_decoding:
         why = "speculative decoding is planned for replicas that do both only"
         removed.append(Removed("groups of prefill and decode replicas that draft", why, {}))

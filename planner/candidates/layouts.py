@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from planner.candidates.template import Removed, hardware_name
 from planner.curves.curve import curves
 from planner.problem.arrivals import UserArrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from planner.catalogue import Catalogue
     from planner.curves.curve import Curve
@@ -41,6 +43,23 @@ def attention_dp_curves(
         whole = policies.expert_parallel == "always"
         mine = [c for c in mine if (c.layout.ep_degree > 1) == whole]
     return sorted(mine, key=lambda c: (c.layout.devices, c.layout.tp_degree, c.id))
+
+
+def why_not_ranks_in_stages(ranked: Sequence[Curve], stages: Sequence[int]) -> Iterator[Removed]:
+    """Yield why replicas of ranks are not put in pipeline stages, where stages are asked for.
+
+    Args:
+        ranked: Curves of replicas of ranks.
+        stages: Degrees that the scenario lists.
+    """
+    why = (
+        "ranks take their steps together, and stages have several under way: the two are not"
+        " simulated together"
+    )
+    for curve in ranked:
+        for degree in sorted(pp for pp in stages if pp > 1):
+            layout = replace(curve.layout, pp_degree=degree)
+            yield Removed(hardware_name(curve.accelerator.id, layout, curve.precision), why, {})
 
 
 def why_not_step_wise(demands: Sequence[Demand]) -> str | None:

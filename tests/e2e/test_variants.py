@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from planner.cli.app import app
+from planner.data import shipped
 from planner.fleet import read_plan
 from planner.planning import plan_scenario
 from planner.planning.replay import simulate_plan
@@ -37,6 +38,10 @@ policies:
        draft_kv: 1.25 %}}
 objective: min_cost
 """
+SHORT_PROMPTS = (
+    "workloads.0.lengths={prompt: {lognormal: {mean: 500, cv: 0.5}}, output: {fixed: 100}}",
+    "workloads.0.arrivals.poisson=96 req/s",
+)
 PAYS = "does speculative decoding pay"
 
 
@@ -74,3 +79,30 @@ def test_drafts_are_bought_where_deadlines_are_tight_and_not_where_batches_are_l
     assert told.exit_code == 0
     assert PAYS in " ".join(told.output.split())
     assert simulate_plan(plan, effort=SHORT)[0].attainment.high >= 0.9
+
+
+def test_an_eight_bit_cache_pays_at_long_contexts_and_not_at_short_ones():
+    """Reports of 12,000 tokens, and as many prompt tokens a second in prompts of 500."""
+    path = shipped("scenarios") / "precisions.yaml"
+    costs = []
+    for change in ((), SHORT_PROMPTS):
+        plan = plan_scenario(load_scenario(path, change), effort=SHORT)
+        assert plan.evidence.verified
+        (told,) = (d for d in plan.decisions if d.question.startswith("which number formats"))
+        cost = told.numbers["usd_per_hour"]
+        costs.append(told.numbers.get("usd_per_hour_with_fp8_weights_and_bf16_KV_cache", cost))
+        costs.append(told.numbers.get("usd_per_hour_with_fp8_weights_and_fp8_KV_cache", cost))
+        if not change:
+            (pool,) = plan.pools
+            assert (pool.precision, pool.kv_dtype) == ("fp8", "fp8")
+            assert pool.speculative_decoding is None
+            assert pool.adapters is None
+            assert pool.curve.extrapolated  # Llama-3.1-8B was measured in 16 bits only
+            assert "roofline" in pool.curve.source
+            none = "factors on step times: speculative decoding: none; adapters: none"
+            assert none in plan.evidence.notes
+            why = {r.template: r.reason for r in plan.rejected}
+            assert "no units for fp8" in why["a100-80g-sxm.tp1.bf16.kvfp8"]
+    wide, narrow, wide_short, narrow_short = costs
+    assert wide >= 1.4 * narrow
+    assert wide_short == narrow_short

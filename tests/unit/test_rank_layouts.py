@@ -105,3 +105,11 @@ def test_ranks_with_equal_work_take_the_time_of_one_and_unequal_ones_that_of_the
     assert first_tokens(2000, 2000, 2000, 2000) == [long] * 4
     assert first_tokens(500, 2000) == [long, long]
     assert replace(setup, replicas=40).simulated == 4  # sixteen ranks stand for the pool
+
+
+def test_ranks_are_not_put_in_stages_and_the_reason_is_told(tmp_path):
+    builds, removed = enumerated(tmp_path, "policies.pipeline_degrees=[1, 2]")
+    why = {one.name: one.reason for one in removed}
+    assert "are not simulated together" in why["b200-sxm.tp1.pp2.dp8.ep8.nvfp4"]
+    assert any(b.curve.layout.dp_degree == 8 for b in builds)
+    assert any(b.curve.layout.pp_degree == 2 for b in builds)
