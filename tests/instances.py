@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from planner.milp import Deferral, Instance, Moves, Term, Terms
+from planner.milp.links import Links
 from planner.milp.nodes import Loss, Nodes, Spare
 
 SHARES = (0.25, 0.5, 0.75, 0.9, 1.0)
@@ -259,3 +260,28 @@ def many_racks(
         nodes=nodes,
         **changes,  # type: ignore[arg-type]
     )
+
+
+def two_ways(**changes: object) -> Links:
+    """Links for the big units of two_by_two over two racks: prefill in one, decode in the other.
+
+    Three h100 stand where it prefills, one where it decodes. A unit sends 4 GB/s at its point of
+    chat; rack 1 lets 6 GB/s out and in, rack 2 12 GB/s.
+    """
+    data = {
+        "carries": {"r1:out": 6e9, "r1:in": 6e9, "r2:out": 12e9, "r2:in": 12e9},
+        "ways": {"big": ("there", "back")},
+        "over": {("big", "there"): ("r1:out", "r2:in"), ("big", "back"): ("r2:out", "r1:in")},
+        "sent": {
+            ("big", "chat"): 4e9,
+            ("big", "over"): 8e9,
+            ("big", "batch"): 1e9,
+            ("big", "mix"): 3e9,
+        },
+        "held": {
+            ("big", "there"): {("h100", "r1"): 3, ("h100", "r2"): 1},
+            ("big", "back"): {("h100", "r1"): 1, ("h100", "r2"): 3},
+        },
+        "room": {("h100", "r1"): 6, ("h100", "r2"): 8},
+    }
+    return Links(**(data | changes))  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.candidates.frontier import setup_of
+from planner.candidates.link_classes import Meeting, meetings_of, on_a_node, room_for
 from planner.candidates.meanfield import CoarseCapacity, Moments, coarse_bounds, moments
 from planner.candidates.number_formats import suits
 from planner.candidates.physics import empty_replica
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.problem.resolve import Problem
-    from planner.scenario.disaggregation import Disaggregation, KvLink
+    from planner.scenario.disaggregation import KvLink
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import Study
+    from planner.topology import Level, Way
 
     Ints = NDArray[np.int32]
 
@@ -48,6 +50,9 @@ SIMULATED: Final = 12
 KEPT: Final = 3
 """Groups that go on to be measured, by either cost, beside the best of each set of accelerators."""
 DRAWN: Final = 4_000
+ROOMY: Final = 1.5
+"""Where a nearer link has room for so many times the groups of a demand, farther ones are left
+out."""
 SPARE: Final = 0.85
 """Share of its mean-field load at which a prefill side is taken to keep a deadline on TTFT, where
 ratios are ranked; simulation decides."""
@@ -65,14 +70,31 @@ class Group:
     hand_off_s: float
     kv_bytes_per_token: float
     """That cross the link, all ranks of a decode replica together."""
+    prompt_tokens: float = 0.0
+    """Mean prompt."""
+    level: Level | None = None
+    """Nearest common place of the sides, where a topology says what links them."""
+    ways: tuple[Way, ...] = ()
+    """Between which domains of it; none within a scale-up domain."""
+    on_a_node: int = 1
+    """Groups that may share what one node sends."""
 
     @property
     def id(self) -> str:
-        """Name such as ``p2.h100-sxm.tp1.fp8.b8192.s64-d1.h100-sxm.tp2.fp8.b2048.s256``."""
-        return f"p{self.n_prefill}.{self.prefill.id}-d{self.n_decode}.{self.decode.id}"
+        """Name such as ``p2.h100-sxm.tp1.fp8.b8192.s64-d1.h100-sxm.tp2.fp8.b2048.s256``.
+
+        In a topology it ends with where the sides meet, such as ``:rack``.
+        """
+        meet = f":{self.level}" if self.level is not None else ""
+        return f"p{self.n_prefill}.{self.prefill.id}-d{self.n_decode}.{self.decode.id}{meet}"
 
     @property
-    def sides(self) -> tuple[tuple[Build, int], ...]:
+    def kv_bytes_per_request(self) -> float:
+        """That cross the link for a request, in the mean."""
+        return self.kv_bytes_per_token * self.prompt_tokens
+
+    @property
+    def sides(self) -> tuple[tuple[Build, int], tuple[Build, int]]:
         """Builds and replicas: prefill, then decode."""
         return (self.prefill, self.n_prefill), (self.decode, self.n_decode)
 
@@ -110,6 +132,7 @@ class Group:
             round(self.link.latency * 1e12),
             round(self.hand_off_s * 1e12),
             self.link.sharing,
+            self.on_a_node,
         )
 
 
@@ -221,9 +244,15 @@ def _cheapest(builds: Sequence[Build], bounds: Sequence[CoarseCapacity]) -> tupl
 
 
 def _pairs(
-    sides: Sides, policy: Disaggregation, prompt_tokens: float, demand_rps: float
+    problem: Problem, sides: Sides, prompt_tokens: float, demand_rps: float
 ) -> Iterator[Group]:
-    """Yield groups of every pair near the balance of its sides, and of little waste at a demand."""
+    """Yield groups of every pair near the balance of its sides, and of little waste at a demand.
+
+    Each over the nearest link that its sides can have.
+    """
+    policy = problem.policies.disaggregation
+    assert policy is not None  # the caller has looked
+    known: dict[object, tuple[Meeting, ...]] = {}
     for p in sides.prefill:
         for d in sides.decode:
             same = (
@@ -236,14 +265,55 @@ def _pairs(
             ratios = []
             for n_p in range(1, policy.max_replicas):
                 for n_d in range(1, policy.max_replicas - n_p + 1):
-                    load = _bound(p, d, (n_p, n_d), policy.link, moved * prompt_tokens)
+                    both = ((p.build, n_p), (d.build, n_d))
+                    size = n_p * p.build.devices_per_replica + n_d * d.build.devices_per_replica
+                    kinds = p.build.accelerator, d.build.accelerator
+                    key = (*kinds, size, min(b.devices_per_replica for b, _ in both))
+                    if key not in known:
+                        known[key] = meetings_of(problem, both)
+                    if not known[key]:
+                        continue
+                    near = known[key][0]
+                    load = _bound(p, d, (n_p, n_d), near.link, moved * prompt_tokens)
                     usd = n_p * p.build.usd_per_hour + n_d * d.build.usd_per_hour
                     fleet = math.ceil(demand_rps / load) * usd
                     hope = math.ceil(SPARE * demand_rps / load) * usd
-                    ratios.append((usd / load, fleet, hope, n_p, n_d))
-            near = {r for k in (0, 1, 2) for r in sorted(ratios, key=itemgetter(k, 0))[:RATIOS]}
-            for *_, n_p, n_d in sorted(near):
-                yield Group(p.build, d.build, n_p, n_d, policy.link, policy.hand_off, moved)
+                    ratios.append((usd / load, fleet, hope, n_p, n_d, near))
+            best = {
+                r[:5]: r[5]
+                for k in (0, 1, 2)
+                for r in sorted(ratios, key=itemgetter(k, 0, 1, 2, 3, 4))[:RATIOS]
+            }
+            for (*_, n_p, n_d), near in sorted(best.items(), key=itemgetter(0)):
+                both = (p.build, n_p), (d.build, n_d)
+                yield met(problem, both, near, moved, prompt_tokens)
+
+
+def met(
+    problem: Problem,
+    sides: tuple[tuple[Build, int], tuple[Build, int]],
+    meeting: Meeting,
+    kv_bytes: float,
+    prompt_tokens: float,
+) -> Group:
+    """Return a group whose sides meet.
+
+    Args:
+        problem: The question.
+        sides: Builds and replicas: prefill, then decode.
+        meeting: Over which link, and where.
+        kv_bytes: That cross the link for a token.
+        prompt_tokens: Mean prompt.
+    """
+    policy = problem.policies.disaggregation
+    assert policy is not None  # the caller looks for groups
+    (first, n_first), (then, n_then) = sides
+    return Group(
+        *(first, then, n_first, n_then, meeting.link, policy.hand_off, kv_bytes, prompt_tokens),
+        level=meeting.level,
+        ways=meeting.ways,
+        on_a_node=on_a_node(problem, meeting, sides),
+    )
 
 
 def _bound(
@@ -348,14 +418,12 @@ def _screen_set(
         seed: A template of any build that serves the set.
         coarse: Simulates a group coarsely, from a guess of its capacity.
     """
-    policy = problem.policies.disaggregation
-    assert policy is not None  # the caller has looked
     kept: list[Screened] = []
     removed: list[Removed] = []
     prompt_tokens = mean_prompt(study, seed.mix_rps)
     sides = sides_of(problem, study, builds, seed)
     bounded: list[tuple[float, Template, CoarseCapacity]] = []
-    for group in _pairs(sides, policy, prompt_tokens, sum(seed.mix_rps)):
+    for group in _pairs(problem, sides, prompt_tokens, sum(seed.mix_rps)):
         template = replace(seed, build=group_build(group))
         barrier = too_slow(problem, study, group, seed)
         if barrier is not None:
@@ -371,7 +439,63 @@ def _screen_set(
             continue
         found.append(Screened(template, bound, rate))
     _keep(found, kept, removed)
+    for one in tuple(kept):
+        _farther(problem, study, one, (kept, removed), coarse)
     return Grouped(tuple(kept), tuple(removed))
+
+
+def _farther(
+    problem: Problem,
+    study: Study,
+    one: Screened,
+    lists: tuple[list[Screened], list[Removed]],
+    coarse: Callable[[Template, float], float],
+) -> None:
+    """Add a group over farther links too, where those that meet nearer might not find room.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        one: A group over the nearest link.
+        lists: What is kept, and what is left out; both grow.
+        coarse: Simulates a group coarsely, from a guess of its capacity.
+    """
+    group, topology = one.template.build.group, problem.topology
+    if group is None or group.level is None or topology is None:
+        return
+    kept, removed = lists
+    sides = group.sides
+    sent = one.capacity_rps * group.kv_bytes_per_request
+    wanted = ROOMY * sum(one.template.mix_rps) / one.capacity_rps
+    meetings = meetings_of(problem, sides)
+    nearer = Meeting(group.link, group.level, group.ways)
+    room = room_for(topology, nearer, sides, sent)
+    for meeting in meetings[1:]:
+        other = met(problem, sides, meeting, group.kv_bytes_per_token, group.prompt_tokens)
+        template = replace(one.template, build=group_build(other))
+        alone = float(other.transfer_s(other.prompt_tokens))
+        numbers = {
+            "transfer_when_idle_s": alone,
+            "bandwidth_bytes_per_s": other.link.bandwidth,
+            "kv_bytes_per_request": other.kv_bytes_per_request,
+        }
+        if room >= wanted:
+            why = (
+                f"sides that meet nearer find room ({nearer.level}); over {meeting.level} the KV of"
+                f" a mean prompt takes {alone * 1e3:.3g} ms instead of"
+                f" {float(group.transfer_s(group.prompt_tokens)) * 1e3:.3g}"
+            )
+            removed.append(Removed(template.id, why, numbers))
+            continue
+        barrier = too_slow(problem, study, other, template)
+        rate = 0.0 if barrier is not None else coarse(template, one.capacity_rps)
+        if barrier is not None:
+            removed.append(Removed(template.id, *barrier))
+        elif rate <= 0:
+            removed.append(Removed(template.id, KEEPS_AT_NO_LOAD, numbers))
+        else:
+            kept.append(Screened(template, one.bound, rate))
+            room += room_for(topology, meeting, sides, sent)
 
 
 def _worth_a_run(

@@ -82,6 +82,20 @@ class PoolPlace(Spec):
     replicas: int
 
 
+class GroupWay(Spec):
+    """Between which nodes of a topology groups stand whose sides lie apart."""
+
+    prefill: str
+    """Domain of the prefill replicas."""
+    decode: str
+    """Domain of the decode replicas."""
+    groups: int
+    share: float
+    """Of the pool's load that comes to these groups."""
+    links: tuple[str, ...]
+    """That their KV goes over, by the names under which ``limits`` has them."""
+
+
 class GroupLink(Spec):
     """What carries KV from the prefill to the decode replicas of each group."""
 
@@ -95,6 +109,8 @@ class GroupLink(Spec):
     """That cross the link for a token of a prompt, to all ranks of a decode replica."""
     busy_share: float
     """Share of time in which KV was on its way, simulated."""
+    ways: tuple[GroupWay, ...] = ()
+    """Where groups stand, where the topology says what links their sides."""
 
 
 class Pool(Spec):

@@ -57,6 +57,8 @@ class LimitUse(Spec):
     """The same by the dual of the linear relaxation, in which fractions of units may be had."""
     note: str = ""
     """How the price was found, and where the relaxation misleads."""
+    simulated: float | None = None
+    """Of a link that groups share: what the simulation of the plan sent over it."""
 
 
 class Infeasibility(Spec):

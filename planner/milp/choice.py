@@ -67,6 +67,10 @@ class Choice:
     """R_gcd: accelerators on steady terms, by (g, c, d); zeros are left out."""
     hired: Mapping[tuple[str, str, str, str], int]
     """O_gcdt: accelerators hired by period, by (g, c, d, t); zeros are left out."""
+    on: Mapping[tuple[str, str, str], int]
+    """Units of template j on way p, by (j, p, t); zeros are left out."""
+    flow: Mapping[tuple[str, str, str], float]
+    """What goes over way p, in units of j that send their most, by (j, p, t)."""
     started: Mapping[tuple[str, str, str, str, str], int]
     """Y_gcdab: of these, those started for b after a, by (g, c, d, a, b); zeros are left out."""
     goodput_rps: Mapping[str, float]
@@ -160,6 +164,8 @@ def choice_of(model: Model, found: Found, gap: float) -> Choice:
         losses=data.nodes.losses if data.nodes else (),
         held={i: round(value[r.name]) for i, r in v.R.items() if round(value[r.name])},
         hired={i: round(value[o.name]) for i, o in v.O.items() if round(value[o.name])},
+        on={i: n for i, on in v.links.on.items() if (n := round(value[on.name]))},
+        flow={i: value[f.name] for i, f in v.links.flow.items()},
         started={i: round(value[y.name]) for i, y in v.Y.items() if round(value[y.name])},
         goodput_rps=goodput_rps,
         bill=bill,

@@ -19,6 +19,13 @@ from planner.milp.constraints.failures import (
     survivors_run_at_operating_points,
 )
 from planner.milp.constraints.fits import fleets_have_room, one_way_to_have_room_is_chosen
+from planner.milp.constraints.links import (
+    a_flow_needs_units,
+    links_carry_their_kv,
+    sides_stand_where_there_is_room,
+    units_stand_on_ways,
+    what_is_sent_is_carried,
+)
 from planner.milp.constraints.moves import moves_are_counted, moves_are_limited
 from planner.milp.constraints.nodes import (
     groups_fit_in_nodes,
@@ -129,6 +136,11 @@ CONSTRAINTS: Final[Mapping[str, Family]] = {
     "C21": what_is_used_is_held,
     "C28": fleets_have_room,
     "C29": one_way_to_have_room_is_chosen,
+    "C50": units_stand_on_ways,
+    "C51": sides_stand_where_there_is_room,
+    "C52": what_is_sent_is_carried,
+    "C53": a_flow_needs_units,
+    "C54": links_carry_their_kv,
 }
 
 

@@ -12,6 +12,7 @@ from planner.milp import fit, indices, moves, terms
 from planner.milp import nodes as whole_nodes
 from planner.milp.deferral import Deferral, mistakes_of
 from planner.milp.indices import ALONE
+from planner.milp.links import Links, link_mistakes
 from planner.milp.terms import NONE, Order, Terms
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class Instance:
     """How accelerators are held and paid; units of those without terms cost ``usd_per_hour``."""
     fits: tuple[fit.Fit, ...] = ()
     """f: what the nodes have room for, as far as a placement showed it."""
+    links: Links | None = None
+    """Links that units share; None means that none is."""
 
     def __post_init__(self) -> None:
         mistakes = [*_sets(self)]
@@ -111,6 +114,8 @@ class Instance:
             mistakes += [*_ids("fits", tuple(f.id for f in self.fits)), *fit.mistakes_of(self)]
         if self.moves is not None:
             mistakes += moves.mistakes_of(self.moves)
+        if self.links is not None and not mistakes:
+            mistakes += link_mistakes(self)
         if self.terms is not None:
             mistakes += [*terms.mistakes_of(self.terms, self.G, self.T, self.hours)]
             mistakes += [*_partly_on_terms(self)]

@@ -20,6 +20,7 @@ from planner.milp.choose import choose
 from planner.milp.clock import Deadline
 from planner.milp.formulation import CONSTRAINTS, model_of, rows
 from planner.milp.highs import Settings
+from planner.milp.links import NO_LINKS
 from planner.milp.nodes import NO_NODES
 from planner.milp.surviving import with_losses
 
@@ -67,6 +68,8 @@ UNITS: Mapping[str, str] = {
     "C36": "unit started or stopped",
     "C40": "req/s",
     "C14": "accelerator",
+    "C51": "accelerator",
+    "C54": "byte/s",
 }
 """What each family's price is per; the others are definitions."""
 
@@ -199,6 +202,8 @@ def _row_scale(data: Instance, number: str, index: tuple[str, ...]) -> float:
         return data.scale(index[1], index[2] if len(index) > 2 else data.T[0])
     if number == "C34":
         return (data.nodes or NO_NODES).power[index[0]][1]
+    if number == "C54":
+        return (data.links or NO_LINKS).carries[index[0]]
     if number == "C8":
         return data.budget_usd_per_hour or 1.0
     if number == "C9":

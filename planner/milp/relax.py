@@ -19,6 +19,7 @@ from planner.milp.check import check_integers, check_rows
 from planner.milp.clock import Deadline
 from planner.milp.formulation import CONSTRAINTS, rows
 from planner.milp.highs import Settings
+from planner.milp.links import NO_LINKS
 from planner.milp.moves import NO_MOVES
 from planner.milp.nodes import NO_NODES
 from planner.milp.program import read
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
     Limit = tuple[str, tuple[str, ...]]
 
-LIMITS: Final = ("C3", "C5", "C6", "C7", "C8", "C9", "C14", "C28", "C32", "C34", "C36", "C40")
+LIMITS: Final = (
+    *("C3", "C5", "C6", "C7", "C8", "C9", "C14", "C28"),
+    *("C32", "C34", "C36", "C40", "C51", "C54"),
+)
 """Families that a user could loosen."""
 DEMANDS: Final = ("C2", "C39")
 """Families that give way where no limit is in the way: demand that no unit takes."""
@@ -228,6 +232,7 @@ def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, 
     """Return a limit in its own unit, and the unit."""
     i = index[0] if index else ""
     where = data.nodes or NO_NODES
+    where_links = data.links or NO_LINKS
     floor = where.spare.floor if where.spare else {}
     share = "share of demand"
     of: dict[str, tuple[float | None, str]] = {
@@ -245,6 +250,8 @@ def _limit(data: Instance, number: str, index: tuple[str, ...]) -> tuple[float, 
         "C36": ((data.moves or NO_MOVES).most, "units started or stopped"),
         "C40": (floor.get(index[1]) if len(index) > 1 else None, share),
         "C14": (_term_stock(data, index) if number == "C14" else None, "accelerators"),
+        "C51": (where_links.room.get((i, index[1])) if number == "C51" else None, "accelerators"),
+        "C54": (where_links.carries.get(i), "bytes/s"),
     }
     limit, unit = of[number]
     return float(limit or 0.0), unit
@@ -288,4 +295,4 @@ def _size(data: Instance, limit: Limit) -> float:
 def _scale(data: Instance, limit: Limit) -> float:
     """Return what the row of a limit is divided by on the page."""
     given, unit = _limit(data, *limit)
-    return given or 1.0 if unit in ("USD/h", "req/s", "W") else 1.0
+    return given or 1.0 if unit in ("USD/h", "req/s", "W", "bytes/s") else 1.0

@@ -9,6 +9,7 @@ import pulp
 
 from planner.milp.deferral import NOTHING
 from planner.milp.indices import ALONE, named
+from planner.milp.links import LinkVariables, declare_links
 from planner.milp.moves import MoveVariables, declare_moves
 from planner.milp.nodes import NodeVariables, declare_nodes
 from planner.milp.terms import NONE
@@ -51,6 +52,8 @@ class Variables:
     """y_jdab: units of j in d that are started for period b after period a."""
     r: Mapping[tuple[str, str, str], pulp.LpVariable]
     """r_fit: 1 if row i of fit f is kept in period t, where f has several (binary)."""
+    links: LinkVariables
+    """Ways that units take, where they share links."""
 
 
 def name_of(family: str, index: Iterable[str]) -> str:
@@ -135,6 +138,7 @@ def declare(problem: pulp.LpProblem, data: Instance) -> Variables:
             for i, _ in fit.rows()
             for t in (data.T if len(fit.any_of) > 1 else ())
         },
+        links=declare_links(problem, data),
     )
 
 

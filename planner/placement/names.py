@@ -177,6 +177,8 @@ def _units(
     """Return the unit of each replica: places in order, each with whole units."""
     if w.group is None:
         return {}
+    if w.at:
+        return _units_on_ways(w, rows)
     domains = {d.id: d for d in topology.domains}
     order = {d.id: i for i, d in enumerate(topology.domains)}
     together = w.within in ("scaleup", "node")
@@ -190,3 +192,12 @@ def _units(
 
     ranked = sorted(rows, key=place)
     return {number: i // w.per_unit for i, (number, _, _) in enumerate(ranked)}
+
+
+def _units_on_ways(w: Wanted, rows: list[tuple[int, str, tuple[Slot, ...]]]) -> dict[int, int]:
+    """Return the unit of each replica: units take the domains in the order wanted."""
+    free: dict[str, deque[int]] = {}
+    for number, domain, _ in rows:
+        free.setdefault(domain, deque()).append(number)
+    wanted = [domain for domain, count in w.at for _ in range(count)]
+    return {free[domain].popleft(): i // w.per_unit for i, domain in enumerate(wanted)}

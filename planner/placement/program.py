@@ -48,6 +48,7 @@ class Item:
     group: str | None = None
     per_unit: int = 1
     within: Level = "world"
+    at: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -92,7 +93,7 @@ def items_of(wanted: Sequence[Wanted]) -> tuple[Item, ...]:
         else:
             items.append(
                 Item(w.pool, w.accelerator, w.devices, w.replicas, w.domain, ((w, 1),),
-                     w.group, w.per_unit, w.within)
+                     w.group, w.per_unit, w.within, w.at)
             )  # fmt: skip
     for group, members in bundles.items():
         size = sum(w.devices * w.per_unit for w in members)
@@ -265,6 +266,10 @@ def _count(p: Program, topology: Topology, islands: Sequence[Island], all_of_the
             if (item.name, domain.id) in p.new:
                 stays = sum(staying.get((item.name, domain.id), []))
                 p.total[item.name, domain.id] = p.new[item.name, domain.id] + stays
+        for domain in topology.domains if item.at and all_of_them else ():
+            if (item.name, domain.id) in p.new:
+                here = sum(n for where, n in item.at if where == domain.id)
+                p.model.add(p.total[item.name, domain.id] == here)
         everywhere = sum(t for (name, _), t in p.total.items() if name == item.name)
         p.placed.append((item, everywhere))
         if all_of_them:

@@ -26,6 +26,8 @@ class Wanted:
     """Replicas of this pool in each unit of its group."""
     within: Level = "world"
     """Nearest common place of a unit at most."""
+    at: tuple[tuple[str, int], ...] = ()
+    """Domains and how many replicas stand in each, unit by unit; anywhere where empty."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from planner.planning.answered import Answer
     from planner.planning.fleet import Fleet
     from planner.planning.refine import Refined, Verified
-    from planner.scenario.disaggregation import Disaggregation
+    from planner.scenario.disaggregation import KvLink
 
 QUESTION: Final = "prefill and decode together or apart"
 PRICING_S: Final = 5.0
@@ -37,7 +37,7 @@ def together_or_apart(
     joint, apart = either_way(answer, refined, shown)
     used = {p.template.build.group is not None for p in shown.fleet.pools}
     word = "apart" if used == {True} else "together" if used == {False} else "both ways"
-    link = _words_of(policy)
+    link = _over(policy.link, apart)
     if apart is None:
         because, numbers = _no_groups(link, refined, left_out)
         return (Decision(question=QUESTION, answer=word, because=because, numbers=numbers),)
@@ -64,11 +64,6 @@ def together_or_apart(
     )
     bill = tuple(BillLine(item=name, usd_per_hour=usd) for name, usd in lines.items())
     return (Decision(question=QUESTION, answer=word, because=because, numbers=numbers, lines=bill),)
-
-
-def _words_of(policy: Disaggregation) -> str:
-    link = policy.link
-    return f"{link.transport} at {link.bandwidth / 1e9:.3g} GB/s and {link.latency * 1e3:.3g} ms"
 
 
 def _no_groups(
@@ -102,6 +97,19 @@ def either_way(
         return _best_of(answer, own, shown)
 
     return best(grouped=False), best(grouped=True)
+
+
+def _over(link: KvLink | None, apart: Fleet | None) -> str:
+    """Say over what groups send their KV: the link of the scenario, or those of its topology."""
+    links = [link] if link is not None else []
+    if not links and apart is not None:
+        groups = [p.template.build.group for p in apart.pools]
+        links = [group.link for group in groups if group is not None]
+    told = (
+        f"{one.transport} at {one.bandwidth / 1e9:.3g} GB/s and {one.latency * 1e3:.3g} ms"
+        for one in links
+    )
+    return " or ".join(dict.fromkeys(told)) or "any link of the topology"
 
 
 def _best_of(answer: Answer, frontiers: dict[str, Frontier], shown: Verified) -> Fleet | None:

@@ -17,6 +17,7 @@ from planner.candidates.frontier import setup_of
 from planner.candidates.groups import Group, group_build, kv_bytes_per_token
 from planner.candidates.meanfield import coarse_bounds, moments
 from planner.planning.apart_lines import Apart, Sides, Together
+from planner.scenario.disaggregation import KvLink
 from planner.simulation.capacity import coarse_capacity
 from planner.simulation.undisturbed import undisturbed_capacity
 
@@ -76,7 +77,8 @@ def _together(answer: Answer, pool: PoolChoice, kappa: float, builds: Sequence[B
     policy = answer.problem.policies.disaggregation
     if policy is not None and best.priority is None and not best.step_wise:
         bytes_per_token = kv_bytes_per_token(best, float(draw.prompt.mean()))
-        both = Group(best, best, 1, 1, policy.link, 0.0, bytes_per_token)
+        link = KvLink.model_construct(bandwidth=math.inf, latency=0.0)
+        both = Group(best, best, 1, 1, link, 0.0, bytes_per_token)
         alone = [
             1 / (_coarse(answer, one, mix, calm) or calm)
             for one in (_busy_prefill(both), _busy_decode(both))

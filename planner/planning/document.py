@@ -169,7 +169,7 @@ def plan_document(
         alternatives=alternatives(problem, refined),
         changes=changes_of(problem, shown.fleet),
         limits=(
-            *limit_uses(problem, refined, shown.fleet, answer.study),
+            *limit_uses(problem, refined, shown.fleet, answer.study, sample.runs),
             *(by_hour.limits if by_hour is not None else ()),
         ),
         settings=tried.settings,

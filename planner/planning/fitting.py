@@ -17,7 +17,7 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, Infeasibility
 from planner.milp import choose
 from planner.milp.fit import Fit, FitRow
-from planner.planning.group_pools import sides_to_place
+from planner.planning.group_pools import wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,14 +73,9 @@ def with_cuts(problem: Problem, fleet: Fleet) -> Problem | None:
     """
     if problem.topology is None:
         return None
-    from planner.placement import Wanted, refusal  # the solver takes a second to load
+    from planner.placement import refusal  # the solver takes a second to load
 
-    wanted = [
-        Wanted(
-            pool, build.accelerator, build.devices_per_replica, units * n, group=group, per_unit=n
-        )
-        for pool, build, units, n, group in (s for p in fleet.pools for s in sides_to_place(p))
-    ]
+    wanted = wanted_of(fleet)
     refused = refusal(problem.topology, wanted, seed=problem.seed)
     fresh = tuple(c for c in refused.cuts if c not in problem.cuts) if refused is not None else ()
     return replace(problem, cuts=(*problem.cuts, *fresh)) if fresh else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.candidates.frontier import setup_of
+from planner.planning.ways import clusters_of, link_flows, with_units
 from planner.simulation.fleet import FleetPool
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
     from planner.candidates.frontier import Frontier
     from planner.candidates.template import Template
+    from planner.planning.ways import TakenWay
     from planner.scenario.policies import Routing
+    from planner.simulation.pool import PoolSetup
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class PoolChoice:
     load_rps: tuple[float, ...]
     places: tuple[tuple[str, int], ...] = ()
     """Units by the site of nodes in which they stand; none where supply is not whole nodes."""
+    ways: tuple[TakenWay, ...] = ()
+    """Between which nodes of a topology the groups of a pool stand, where their sides lie apart."""
 
     @property
     def load_per_unit(self) -> float:
@@ -69,17 +74,29 @@ class Fleet:
         return units + sum(held.usd_per_hour for held in self.held) + self.moves_usd_per_hour
 
     @property
-    def key(self) -> tuple[tuple[str, int, tuple[float, ...]], ...]:
+    def key(self) -> tuple[tuple[object, ...], ...]:
         """Equal for fleets that are simulated alike."""
         return tuple(
-            (p.template.id, p.units, tuple(round(x, 9) for x in p.load_rps)) for p in self.pools
+            (
+                *(p.template.id, p.units, tuple(round(x, 9) for x in p.load_rps)),
+                *((one.way.id, one.units, round(one.share, 9)) for one in p.ways),
+            )
+            for p in self.pools
         )
 
     def for_simulation(self, router: Routing) -> list[FleetPool]:
         """Return the pools as the simulation wants them."""
-        return [
-            FleetPool(setup_of(p.template.build, p.units, router), p.load_rps) for p in self.pools
-        ]
+        flows = link_flows(self)
+        return [FleetPool(_setup(p, router, flows), p.load_rps) for p in self.pools]
+
+
+def _setup(
+    pool: PoolChoice, router: Routing, flows: Mapping[str, tuple[float, float]]
+) -> PoolSetup:
+    setup = setup_of(pool.template.build, pool.units, router)
+    if setup.group is None or not pool.ways:
+        return setup
+    return replace(setup, group=replace(setup.group, clusters=clusters_of(pool, flows)))
 
 
 def fleet_of(
@@ -87,11 +104,12 @@ def fleet_of(
     loads: Mapping[str, tuple[float, ...]],
     templates: Mapping[str, Template],
     rates_rps: Sequence[float],
+    ways: Mapping[str, tuple[TakenWay, ...]] | None = None,
 ) -> Fleet:
     """Make a fleet of a solution's units and loads per template.
 
     Loads are scaled by workload so that they sum to the offered load exactly. A template
-    without load is left out.
+    without load is left out. ``ways``: on which the groups of a template stand, where they do.
     """
     used = [j for j, n in units.items() if n > 0 and sum(loads[j]) > 0]
     total = [sum(loads[j][w] for j in used) for w in range(len(rates_rps))]
@@ -104,6 +122,7 @@ def fleet_of(
                     loads[j][w] * rates_rps[w] / total[w] if total[w] > 0 else 0.0
                     for w in range(len(rates_rps))
                 ),
+                ways=(ways or {}).get(j, ()),
             )
             for j in sorted(used)
         )
@@ -133,4 +152,10 @@ def with_one_less(
             return None
         for j, part in serving.items():
             loads[j][w] = rate * part / sum(serving.values())
-    return fleet_of(units, {j: tuple(load) for j, load in loads.items()}, templates, rates_rps)
+    ways = {
+        p.template.id: with_units(p.ways, units[p.template.id])
+        for p in fleet.pools
+        if p.template.id in units
+    }
+    shared = {j: tuple(load) for j, load in loads.items()}
+    return fleet_of(units, shared, templates, rates_rps, ways)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from planner.candidates.groups import Group, group_build, kv_bytes_per_token, mean_prompt
+from planner.candidates.groups import group_build, kv_bytes_per_token, mean_prompt, met
+from planner.candidates.link_classes import meetings_of
 from planner.errors import InputError
-from planner.fleet import GroupLink, LimitUse
+from planner.fleet import GroupLink, GroupWay, LimitUse
+from planner.planning.ways import TakenWay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from planner.candidates.groups import Group
     from planner.candidates.template import Build
-    from planner.fleet import Pool
+    from planner.fleet import FleetPlan, Pool
+    from planner.placement import Wanted
     from planner.planning.fleet import Fleet, PoolChoice
     from planner.problem.resolve import Problem
     from planner.simulation.fleet import Study
     from planner.simulation.pool import PoolRun
+    from planner.topology import Level
 
 PREFILL: Final = "/prefill"
 DECODE: Final = "/decode"
@@ -49,12 +54,22 @@ def side_documents(whole: Pool, pool: PoolChoice, runs: Sequence[PoolRun]) -> tu
         hand_off_s=group.hand_off_s,
         kv_bytes_per_token=group.kv_bytes_per_token,
         busy_share=sum(s.link_busy for s in shares) / n,
+        ways=tuple(
+            GroupWay(
+                prefill=taken.way.source.id,
+                decode=taken.way.target.id,
+                groups=taken.units,
+                share=taken.share,
+                links=tuple(name for name, _ in taken.way.shared),
+            )
+            for taken in pool.ways
+        ),
     )
     first, then = group.prefill, group.decode
     common = {
         "group": pool.template.id,
         "groups": pool.units,
-        "link_class": group.link.transport,
+        "link_class": link_class_of(group),
         "mfu": None,
         "prefix_hits": (),
         "prefix_caching": False,
@@ -86,6 +101,30 @@ def side_documents(whole: Pool, pool: PoolChoice, runs: Sequence[PoolRun]) -> tu
     )
 
 
+def link_class_of(group: Group) -> str:
+    """Return where the sides of a group meet and over what: ``rack-rdma``, or ``rdma`` alone."""
+    return "-".join(word for word in (group.level, group.link.transport) if word)
+
+
+def ways_of_plan(plan: FleetPlan, group: str, build: Build) -> tuple[TakenWay, ...]:
+    """Return the ways of a pool of groups, as its decode pool in a plan has them.
+
+    Raises:
+        InputError: A way does not follow from the plan's topology.
+    """
+    pools = [p for p in plan.pools if p.group == group and p.link is not None]
+    known = {way.id: way for way in (build.group.ways if build.group is not None else ())}
+    found = []
+    for one in (way for p in pools if p.link is not None for way in p.link.ways):
+        way = known.get(f"{one.prefill}:{one.decode}")
+        if way is None:
+            raise InputError(
+                f"group {group}: no way from {one.prefill} to {one.decode}; plan again"
+            )
+        found.append(TakenWay(way, one.groups, one.share))
+    return tuple(found)
+
+
 def sides_to_place(pool: PoolChoice) -> Iterator[tuple[str, Build, int, int, str | None]]:
     """Yield pools of a plan that stand for a pool: build, units, replicas of each, and group."""
     name, group = pool.template.id, pool.template.build.group
@@ -96,6 +135,49 @@ def sides_to_place(pool: PoolChoice) -> Iterator[tuple[str, Build, int, int, str
         yield name + suffix, build, pool.units, n, name
 
 
+def wanted_of(fleet: Fleet, *, at_ends: bool = False) -> list[Wanted]:
+    """Return what of a fleet is placed.
+
+    Args:
+        fleet: Pools and their units.
+        at_ends: The sides of groups stand at the ends of their ways, not only as near as promised.
+    """
+    from planner.placement import Wanted  # the solver takes a second to load
+
+    return [
+        Wanted(
+            *(pool, build.accelerator, build.devices_per_replica, units * n),
+            group=group,
+            per_unit=n,
+            within=within_of(p),
+            at=ends_of(p, pool, n) if at_ends else (),
+        )
+        for p in fleet.pools
+        for pool, build, units, n, group in sides_to_place(p)
+    ]
+
+
+def within_of(pool: PoolChoice) -> Level:
+    """Return the nearest common place that was promised to the sides of a group."""
+    group = pool.template.build.group
+    return "world" if group is None or group.level is None else group.level
+
+
+def ends_of(pool: PoolChoice, side: str, replicas: int) -> tuple[tuple[str, int], ...]:
+    """Return the domains in which a side of the groups stands, way by way, and how many replicas.
+
+    Args:
+        pool: Groups on their ways.
+        side: Id of the side's pool in a plan.
+        replicas: Of the side, in a group.
+    """
+    ends = [
+        (taken.way.target if side.endswith(DECODE) else taken.way.source, taken.units)
+        for taken in pool.ways
+    ]
+    return tuple((domain.id, units * replicas) for domain, units in ends)
+
+
 def link_uses(fleet: Fleet, study: Study) -> list[LimitUse]:
     """Return what the links of groups carry, by the means of the prompts, in bytes a second.
 
@@ -104,7 +186,7 @@ def link_uses(fleet: Fleet, study: Study) -> list[LimitUse]:
     uses = []
     for pool in fleet.pools:
         group = pool.template.build.group
-        if group is not None:
+        if group is not None and not pool.ways:
             each = mean_prompt(study, pool.load_rps) * group.kv_bytes_per_token
             uses.append(
                 LimitUse(
@@ -139,21 +221,23 @@ def build_of_group(
     Raises:
         InputError: The group does not follow from the scenario.
     """
-    policy = problem.policies.disaggregation
     name, _, label = (plan_pool.group or "").partition("@")
+    name, _, level = name.partition(":")
     for build in builds.values():
         head, mark, tail = name.partition(f".{build.id}-d")
         n_decode, _, second = tail.partition(".")
         known = mark and head[:1] == "p" and head[1:].isdigit() and n_decode.isdigit()
-        if not known or policy is None or second not in builds:
+        if not known or problem.policies.disaggregation is None or second not in builds:
             continue
         served = set(label.split(":"))
         rates = tuple(d.rate_rps if d.id in served else 0.0 for d in problem.demands)
         other = builds[second]
-        moved = kv_bytes_per_token(other, mean_prompt(study, rates))
-        group = Group(
-            build, other, int(head[1:]), int(n_decode), policy.link, policy.hand_off, moved
-        )
+        prompt = mean_prompt(study, rates)
+        sides = (build, int(head[1:])), (other, int(n_decode))
+        meeting = next((m for m in meetings_of(problem, sides) if m.level == (level or None)), None)
+        if meeting is None:
+            continue
+        group = met(problem, sides, meeting, kv_bytes_per_token(other, prompt), prompt)
         if plan_pool.groups and group.n_prefill * plan_pool.groups == plan_pool.replicas:
             return group_build(group), plan_pool.groups
     raise InputError(

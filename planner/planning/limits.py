@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import LimitReachedError
@@ -10,23 +11,40 @@ from planner.milp import relaxation_prices, resolve_prices
 from planner.planning.group_pools import link_uses
 from planner.planning.node_lines import node_limits
 from planner.planning.program import instance_of
+from planner.planning.ways import link_flows, simulated_flows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from planner.milp import Price
     from planner.planning.fleet import Fleet
     from planner.planning.refine import Refined
     from planner.problem.resolve import Problem
     from planner.simulation.fleet import Study
+    from planner.simulation.pool import PoolRun
 
+GIGA: Final = 1e9
 PRICING_S: Final = 30.0
 MISLEADS: Final = 0.1
 """By which share of the larger two prices differ when one of them misleads."""
 
 
 def limit_uses(
-    problem: Problem, refined: Refined, fleet: Fleet, study: Study
+    problem: Problem,
+    refined: Refined,
+    fleet: Fleet,
+    study: Study,
+    runs: Sequence[Sequence[PoolRun]] = (),
 ) -> tuple[LimitUse, ...]:
-    """List every limit with its use; a limit that is used up has a price."""
+    """List every limit with its use; a limit that is used up has a price.
+
+    Args:
+        problem: Limits.
+        refined: The program's last solution.
+        fleet: What uses them.
+        study: Draws.
+        runs: Its simulation, by pool.
+    """
     solved, relaxed = _prices(problem, refined)
     uses = []
     for name, at, taken, limit in node_limits(problem.sites, fleet):
@@ -43,11 +61,32 @@ def limit_uses(
         at = ("C36", "")
         most = problem.moving.most
         uses.append(_use("moves", fleet.moves, most, solved.get(at), relaxed.get(at)))
+    uses += _shared_links(fleet, runs, solved, relaxed)
     budget = problem.budget_usd_per_hour
     if budget is not None:
         at = ("C8", "")
         uses.append(_use("budget", fleet.usd_per_hour, budget, solved.get(at), relaxed.get(at)))
     return tuple(uses)
+
+
+def _shared_links(
+    fleet: Fleet,
+    runs: Sequence[Sequence[PoolRun]],
+    solved: dict[tuple[str, str], Price],
+    relaxed: dict[tuple[str, str], Price],
+) -> Iterator[LimitUse]:
+    """Yield links that groups share: the flows of the program beside those of the simulation."""
+    seen = simulated_flows(fleet, runs) if runs else {}
+    for name, (flow, rate) in sorted(link_flows(fleet).items()):
+        prices = [_of_a_gigabyte(found.get(("C54", name))) for found in (solved, relaxed)]
+        use = _use(f"link {name} (GB/s)", flow / GIGA, rate / GIGA, *prices)
+        yield use.model_copy(update={"simulated": seen[name] / GIGA if name in seen else None})
+
+
+def _of_a_gigabyte(price: Price | None) -> Price | None:
+    if price is None or price.usd_per_hour is None:
+        return price
+    return replace(price, usd_per_hour=price.usd_per_hour * GIGA)
 
 
 def _use(

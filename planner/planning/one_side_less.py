@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planner.candidates.groups import group_build
 from planner.planning.fleet import Fleet, PoolChoice
 from planner.planning.group_pools import DECODE, PREFILL
+from planner.planning.ways import with_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,7 @@ def with_one_side_less(fleet: Fleet) -> Iterator[tuple[str, Template, Fleet]]:
             pools = [PoolChoice(template, 1, tuple(x * share for x in pool.load_rps))]
             if pool.units > 1:
                 rest = tuple(x * (1 - share) for x in pool.load_rps)
-                pools.append(PoolChoice(pool.template, pool.units - 1, rest))
+                ways = with_units(pool.ways, pool.units - 1)
+                pools.append(PoolChoice(pool.template, pool.units - 1, rest, ways=ways))
             others = (*fleet.pools[:position], *pools, *fleet.pools[position + 1 :])
             yield pool.template.id + suffix, template, Fleet(others)

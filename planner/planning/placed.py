@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.fleet import Decision, PlacedReplica
-from planner.planning.group_pools import sides_to_place
+from planner.planning.group_pools import wanted_of
 from planner.topology import place_at
 
 if TYPE_CHECKING:
@@ -43,14 +43,9 @@ def stand(problem: Problem, fleet: Fleet, current: FleetPlan | None) -> Standing
     if topology is None:
         return Standing()
     said = (*topology.notes, *_on_the_way(problem))
-    from planner.placement import NotPlaced, Wanted, place  # the solver takes a second to load
+    from planner.placement import NotPlaced, place  # the solver takes a second to load
 
-    wanted = [
-        Wanted(
-            pool, build.accelerator, build.devices_per_replica, units * n, group=group, per_unit=n
-        )
-        for pool, build, units, n, group in (s for p in fleet.pools for s in sides_to_place(p))
-    ]
+    wanted = wanted_of(fleet, at_ends=True)
     existing = _existing(topology, current)
     found = place(topology, wanted, existing, seed=problem.seed)
     if isinstance(found, NotPlaced):

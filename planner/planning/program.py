@@ -10,6 +10,7 @@ from planner.planning.fitting import fits_of
 from planner.planning.fleet import Fleet, fleet_of
 from planner.planning.housing import homes_for, housed, nodes_for
 from planner.planning.moves import moves_for, with_moves
+from planner.planning.ways import links_for, ways_taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +62,7 @@ def instance_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> Instance
         nodes=nodes_for(problem, {j: f.template for j, f in frontiers.items()}),
         fits=fits_of(problem, frontiers),
         moves=moves_for(problem),
+        links=links_for(problem, frontiers),
     )
 
 
@@ -81,7 +83,8 @@ def fleet_of_choice(problem: Problem, frontiers: Mapping[str, Frontier], choice:
     stays = problem.sites.spare is not None or problem.moving is not None
     if stays and any(n and not sum(loads[j]) for j, n in units.items()):
         loads = shared_out(problem, frontiers, units)
-    fleet = fleet_of(units, loads, templates, problem.rates_rps)
+    ways = ways_taken(problem, choice, frontiers)
+    fleet = fleet_of(units, loads, templates, problem.rates_rps, ways)
     placed = {(j, d): n for (j, d, _), n in choice.units_in.items()}
     return with_moves(problem, housed(problem, fleet, placed))
 

@@ -13,7 +13,7 @@ from planner.candidates.template import PRIORITY, Template
 from planner.catalogue import Catalogue
 from planner.errors import InputError
 from planner.planning.fleet import Fleet, PoolChoice
-from planner.planning.group_pools import PREFILL, build_of_group, is_second
+from planner.planning.group_pools import PREFILL, build_of_group, is_second, ways_of_plan
 from planner.planning.periods import JUDGING_AGAIN, judge_over_time
 from planner.planning.results import workload_results
 from planner.planning.scenarios import at_multiples
@@ -142,7 +142,8 @@ def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue, study: St
         if build_id != name:
             build = replace(build, priority=problem.priorities)
         template = Template(build, serves, load, label)
-        pools.append(PoolChoice(template, units, load))
+        ways = ways_of_plan(plan, pool.group, build) if pool.group is not None else ()
+        pools.append(PoolChoice(template, units, load, ways=ways))
     return Fleet(tuple(pools))
 
 

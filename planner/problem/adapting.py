@@ -65,6 +65,11 @@ def _beside(loaded: LoadedScenario) -> Iterator[tuple[Where | str, str]]:
     if scenario.uncertainty is not None:
         what = "uncertainty: does not go with traffic.adapt: hourly yet; leave one of them out"
         yield loaded.at("uncertainty"), what
+    policy = scenario.policies.disaggregation
+    if policy is not None and policy.link is None:
+        at = ("policies", "disaggregation")
+        what = "groups by the hour (traffic.adapt) need a link of their own; add link"
+        yield loaded.at(*at), f"{'.'.join(at)}: {what}"
     for path, counted in (
         (("limits", "moves"), scenario.limits.moves),
         (("move_cost",), scenario.move_cost),

@@ -443,7 +443,8 @@ def _money(plan: FleetPlan) -> Iterator[RenderableType]:
             [
                 (
                     x.name,
-                    amount(x.used),
+                    amount(x.used)
+                    + ("" if x.simulated is None else f" ({amount(x.simulated)} simulated)"),
                     "no limit" if x.limit is None else amount(x.limit),
                     NONE
                     if x.shadow_price_usd_per_hour is None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from planner.spec import Spec
+from planner.spec import Spec, mistake
 from planner.units import BytesPerSecond, Seconds, within
 
-Transport = Literal["nvlink", "rdma", "tcp"]
+Transport = Literal["nvlink", "pcie", "rdma", "tcp"]
+Meeting = Literal["scaleup", "rack", "zone", "region", "world"]
+"""Nearest common place of the two sides of a group."""
 
 
 class KvLink(Spec):
@@ -31,8 +33,16 @@ class KvLink(Spec):
 class Disaggregation(Spec):
     """Groups of prefill and decode replicas beside replicas that do both."""
 
-    link: KvLink
-    """Between the two sides of a group; without a link there are no groups."""
+    link: KvLink | None = None
+    """Between the two sides of a group, for itself. Left out, the topology says what carries KV;
+    without either there are no groups."""
+
+    meet: tuple[Meeting, ...] | None = Field(default=None, min_length=1)
+    """Where the sides may meet in the topology: in a scale-up domain, or on nodes of one rack, zone
+    or region, or of the world; wherever a link is, if left out."""
+
+    sharing: Literal["fifo", "fair"] = "fifo"
+    """Over links of the topology: transfers one after the other, or at equal shares."""
 
     choose: Literal["search", "always"] = "search"
     """Take groups where they are the better buy, or always."""
@@ -43,3 +53,11 @@ class Disaggregation(Spec):
 
     max_replicas: Annotated[int, Field(ge=2, le=32)] = 8
     """Of a group, both sides together; larger pools are several groups."""
+
+    @model_validator(mode="after")
+    def _one_link(self) -> Disaggregation:
+        if self.link is not None and self.meet is not None:
+            raise mistake("the link says what carries KV; leave out one of the two", "meet")
+        if self.link is not None and self.sharing != "fifo":
+            raise mistake("the link says how it is shared; put it there", "sharing")
+        return self

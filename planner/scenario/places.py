@@ -37,6 +37,7 @@ def check_supply(scenario: Scenario) -> None:
         raise mistake("missing: give accelerators, or whole nodes", "accelerators")
     if not nodes:
         _no_places_are_named(scenario)
+        _groups_have_a_link(scenario)
         return
     _nothing_else_is_about_places(scenario)
     _names_are_one_place_each(nodes)
@@ -58,6 +59,19 @@ def _nothing_else_is_about_places(scenario: Scenario) -> None:
     if scenario.traffic is not None and scenario.traffic.adapt != "never":
         what = "a fleet of whole nodes stays as it is; leave it out, or give accelerators"
         raise mistake(what, "traffic", "adapt")
+
+
+def _groups_have_a_link(scenario: Scenario) -> None:
+    policy = scenario.policies.disaggregation
+    if policy is None or policy.link is not None:
+        return
+    if scenario.topology is None:
+        what = "missing: say what carries KV, or add a topology whose links do"
+        raise mistake(what, "policies", "disaggregation", "link")
+    for i, level in enumerate(policy.meet or ()):
+        if level in ("region", "world") and getattr(scenario.topology.links, level) is None:
+            what = f"topology.links.{level} is not given, so that nothing is moved; add it"
+            raise mistake(what, "policies", "disaggregation", "meet", i)
 
 
 def _no_places_are_named(scenario: Scenario) -> None:

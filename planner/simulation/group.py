@@ -1,14 +1,15 @@
 """A pool of prefill/decode groups under one draw of requests.
 
-Groups are dealt requests in turn. Inside a group the prefill side computes the prompt, the KV
-goes over the group's link, and the decode side brings the answer; the simulation of the engine
-does all of it jointly, with the blocks that each side holds meanwhile.
+Groups are dealt requests in turn; those that share a link are simulated together. Inside a group
+the prefill side computes the prompt, the KV goes over the link, and the decode side brings the
+answer; the simulation of the engine does all of it jointly, with the blocks that each side holds
+meanwhile.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from planner.kernels.engine import FleetGaps, FleetStages, simulate_fleet
 from planner.kernels.engine import Traffic as EngineTraffic
 from planner.kernels.stepwise import Disaggregated, EngineOptions, LinkOptions, RouterOptions
 from planner.simulation.cached_pool import NO_LIMIT, step_law_of, time_with_someone
+from planner.simulation.shared_links import Cell, LinkCluster, cells_of, dealt
 from planner.simulation.stages import GapParts, Parts
 
 if TYPE_CHECKING:
@@ -25,10 +27,6 @@ if TYPE_CHECKING:
     from planner.simulation.draw import Traffic
 
     Ints = NDArray[np.int64]
-
-MOST_GROUPS: Final = 4
-"""More groups than these are simulated as so many at the same load each: their arrivals are then a
-little less even, so the answer is not optimistic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +42,57 @@ class GroupSetup:
     link_latency_ps: int
     hop_ps: int
     sharing: Literal["fifo", "fair"] = "fifo"
+    on_a_link: int = 1
+    """Groups that share a link, where nothing else is known of the pool."""
+    clusters: tuple[LinkCluster, ...] = ()
+    """How the groups of a fleet's pool share their links, where that is known."""
 
-    def shares(self, sides: tuple[int, int, int], span_ps: int) -> GroupShares:
+    def cells(self, units: int) -> tuple[Cell, ...]:
+        """Return what is simulated of a pool of so many groups."""
+        alike = LinkCluster(units, 1.0, min(units, self.on_a_link))
+        return cells_of(self.clusters or (alike,))
+
+    def shares(self, served: GroupServed, span_ps: int, units: int) -> GroupShares:
         """Return how busy the parts were.
 
         Args:
-            sides: Busy times of prefill and decode replicas, ps, and prompt tokens carried.
-            span_ps: Length of the run, times the groups.
+            served: A run of the pool.
+            span_ps: Its length.
+            units: Groups of the pool.
         """
+        cells = self.cells(units)
+        groups = sum(cell.groups for cell in cells)
+        busy = sum(
+            tokens * self.link_ps_per_token / (cell.pace * cell.channels)
+            for cell, tokens in zip(cells, served.moved_tokens, strict=True)
+        )
+        clusters = self.clusters or (LinkCluster(units, 1.0),)
+        carried = [0.0] * len(clusters)
+        standing = [0] * len(clusters)
+        for cell, rate in zip(cells, served.tokens_per_s, strict=True):
+            carried[cell.cluster] += rate
+            standing[cell.cluster] += cell.groups
         return GroupShares(
-            sides[0] / span_ps / self.n_prefill,
-            sides[1] / span_ps / self.n_decode,
-            sides[2] * self.link_ps_per_token / span_ps,
+            served.prefill_busy_ps / span_ps / groups / self.n_prefill,
+            served.decode_busy_ps / span_ps / groups / self.n_decode,
+            busy / span_ps / len(cells),
+            tuple(
+                rate * one.units / n
+                for rate, one, n in zip(carried, clusters, standing, strict=True)
+            ),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class GroupShares:
-    """How busy the parts of a group were, and what the transfers took."""
+    """How busy the parts of a group were, and what went over the links."""
 
     prefill_busy: float
     decode_busy: float
     link_busy: float
     """Share of time in which KV was on its way, by the tokens that were carried."""
+    tokens_per_s: tuple[float, ...] = ()
+    """Tokens whose KV came over the links of each cluster of the whole pool, per second."""
 
 
 class GroupServed(NamedTuple):
@@ -79,7 +105,10 @@ class GroupServed(NamedTuple):
     longest_gap_ps: Ints
     prefill_busy_ps: int
     decode_busy_ps: int
-    moved_tokens: int
+    moved_tokens: tuple[int, ...]
+    """Prompt tokens whose KV was carried, by cell."""
+    tokens_per_s: tuple[float, ...]
+    """The same per second, by cell, while requests came: the first tenth of them left out."""
     stages: FleetStages | None
     gaps: FleetGaps | None
 
@@ -109,41 +138,37 @@ def serve_groups(
     Args:
         group: Prefill side and link of each.
         decode: Step law and limits of a decode replica.
-        traffic: Without prefixes: every prompt is computed whole.
-        groups: How many.
+        traffic: Without prefixes: every prompt is computed whole. At the load of those groups that
+            are simulated.
+        groups: How many the pool has.
         router: Among the replicas of each side.
         stages: Keep accounts of where the time of each request goes; several times slower.
     """
-    p, d = group.prefill_law, decode[0]
-    setup = Disaggregated(
-        _engine(group.prefill_limits),
-        step_law_of(p.tokens_ps.tobytes(), p[1:]),
-        _engine(decode[1]),
-        step_law_of(d.tokens_ps.tobytes(), d[1:]),
-        LinkOptions(group.link_ps_per_token, group.link_latency_ps, group.sharing),
-        group.n_prefill,
-        group.n_decode,
-        "nixl_pull",
-        group.hop_ps,
-        RouterOptions(router),
-        RouterOptions(router),
-    )
     n = traffic.arrival_ps.size
     whole = {name: np.full(n, -1, np.int64) for name in ("start", "first", "finish")}
     whole["gap"] = np.zeros(n, np.int64)
     told = {name: np.zeros(n, np.int64) for name in FleetStages._fields} if stages else {}
     torn = {name: np.zeros(n, np.int64) for name in FleetGaps._fields} if stages else {}
-    busy, moved = [0, 0], 0
-    for i in range(groups):
-        own = slice(i, None, groups)
+    busy, moved, rates = [0, 0], list[int](), list[float]()
+    cells = group.cells(groups)
+    dealing, first = dealt(cells, n), 0
+    for cell in cells:
+        chosen = (dealing >= first) & (dealing < first + cell.groups)
+        own = np.flatnonzero(chosen)
         arrival = np.ascontiguousarray(traffic.arrival_ps[own])
         prompt = np.ascontiguousarray(traffic.prompt[own])
         records = simulate_fleet(
-            EngineTraffic(arrival, prompt, np.ascontiguousarray(traffic.output[own])),
-            setup,
+            EngineTraffic(
+                arrival,
+                prompt,
+                np.ascontiguousarray(traffic.output[own]),
+                group=(dealing[own] - first).astype(np.int32),
+            ),
+            _fleet(group, decode, cell, router),
             stages=stages,
             max_steps=NO_LIMIT,
         )
+        first += cell.groups
         done = records.finish >= 0
         begun, came = records.decode_first_scheduled, records.kv_end
         over = records.prefill_done
@@ -155,12 +180,12 @@ def serve_groups(
         whole["start"][own] = np.where(begun >= 0, begun, records.first_token)
         whole["first"][own], whole["finish"][own] = records.first_token, records.finish
         whole["gap"][own] = records.max_token_gap
-        carried = came >= 0
-        moved += int(prompt[carried].sum())
-        for k in range(group.n_prefill):
+        moved.append(int(prompt[came >= 0].sum()))
+        rates.append(_tokens_per_s(arrival, came, prompt))
+        for k in range(cell.groups * group.n_prefill):
             mine = done & (records.replica == k)
             busy[0] += time_with_someone(arrival[mine], over[mine])
-        for k in range(group.n_decode):
+        for k in range(cell.groups * group.n_decode):
             mine = np.flatnonzero((begun >= 0) & (second == k))
             mine = mine[np.argsort(begun[mine], kind="stable")]
             busy[1] += time_with_someone(begun[mine], records.finish[mine])
@@ -174,10 +199,47 @@ def serve_groups(
         whole["gap"],
         busy[0],
         busy[1],
-        moved,
+        tuple(moved),
+        tuple(rates),
         FleetStages(**told) if stages else None,
         FleetGaps(**torn) if stages else None,
     )
+
+
+def _fleet(
+    group: GroupSetup, decode: tuple[Law, Limits], cell: Cell, router: Router
+) -> Disaggregated:
+    """Return the groups that are simulated on one link."""
+    p, d = group.prefill_law, decode[0]
+    return Disaggregated(
+        _engine(group.prefill_limits),
+        step_law_of(p.tokens_ps.tobytes(), p[1:]),
+        _engine(decode[1]),
+        step_law_of(d.tokens_ps.tobytes(), d[1:]),
+        LinkOptions(
+            round(group.link_ps_per_token / cell.pace),
+            group.link_latency_ps,
+            group.sharing,
+            cell.channels,
+        ),
+        group.n_prefill,
+        group.n_decode,
+        "nixl_pull",
+        group.hop_ps,
+        RouterOptions(router),
+        RouterOptions(router),
+        cell.groups,
+    )
+
+
+def _tokens_per_s(arrival_ps: Ints, came_ps: Ints, prompt: NDArray[np.int32]) -> float:
+    """Return the tokens whose KV came per second, from a tenth of the arrivals to the last."""
+    if arrival_ps.size < 2:
+        return 0.0
+    start, end = int(arrival_ps[arrival_ps.size // 10]), int(arrival_ps[-1])
+    inside = (came_ps > start) & (came_ps <= end)
+    tokens = float(prompt[inside].sum(dtype=np.int64))
+    return tokens / ((end - start) * 1e-12) if end > start else 0.0
 
 
 def parts_of_groups(

@@ -96,11 +96,11 @@ def read_run(text: bytes) -> PoolRun | None:
             **row,
             response_s=None if response is None else np.array(response, np.float64),
             latencies=None,
-            group=None if group is None else GroupShares(*group),
+            group=None if group is None else GroupShares(*group[:3], tuple(group[3:])),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def _shares(group: GroupShares) -> tuple[float, float, float]:
-    return group.prefill_busy, group.decode_busy, group.link_busy
+def _shares(group: GroupShares) -> tuple[float, ...]:
+    return group.prefill_busy, group.decode_busy, group.link_busy, *group.tokens_per_s

@@ -10,7 +10,7 @@ import numpy as np
 from planner.kernels import simulate_pool
 from planner.simulation.cached_pool import Replicas, serve_with_cache
 from planner.simulation.group import (
-    MOST_GROUPS,
+    GroupServed,
     GroupSetup,
     GroupShares,
     gaps_of_groups,
@@ -70,8 +70,15 @@ class PoolSetup:
     @property
     def simulated(self) -> int:
         """How many replicas stand for the pool in a simulation."""
-        most = MOST_REPLICAS if self.group is None else MOST_GROUPS
-        return min(self.replicas, max(1, most // self.ranks))
+        if self.group is not None:
+            return sum(cell.groups for cell in self.group.cells(self.replicas))
+        return min(self.replicas, max(1, MOST_REPLICAS // self.ranks))
+
+    @property
+    def simulated_share(self) -> float:
+        """Share of a pool's load that comes to the groups that are simulated."""
+        assert self.group is not None  # other pools share their load out evenly
+        return sum(cell.groups * cell.weight for cell in self.group.cells(self.replicas))
 
     @property
     def engines(self) -> int:
@@ -182,8 +189,8 @@ class _Outcome:
     """With them."""
     records: Records | None
     """Of the kernel that knows no prefixes and no priorities."""
-    sides: tuple[int, int, int] | None = None
-    """Of groups: busy times of prefill and decode replicas, ps, and prompt tokens carried."""
+    sides: GroupServed | None = None
+    """Of groups: what became of their sides and links."""
 
     def parts(
         self, arrival_ps: NDArray[np.int64], chosen: NDArray[np.int64], path_ps: int
@@ -222,20 +229,24 @@ def _serve(
     traffic = draw.at(rate_rps, block_tokens=None if cache is None else cache.block_tokens)
     if setup.group is not None:
         own = serve_groups(
-            setup.group, (setup.law, setup.limits), traffic, replicas, setup.router, stages=stages
+            setup.group,
+            (setup.law, setup.limits),
+            traffic,
+            setup.replicas,
+            setup.router,
+            stages=stages,
         )
-        sides = own.prefill_busy_ps, own.decode_busy_ps, own.moved_tokens
         times = own.first_token_ps, own.finish_ps
         return traffic, _Outcome(
             own.started_ps,
             *times,
             None,
             own.longest_gap_ps,
-            sides[0] + sides[1],
+            own.prefill_busy_ps + own.decode_busy_ps,
             own.stages,
             own.gaps,
             None,
-            sides,
+            own,
         )
     finds = cache is not None and (traffic.prefix is not None or traffic.cached is not None)
     if finds or setup.priority is not None or setup.step_wise:
@@ -298,6 +309,8 @@ def run_pool(
     replicas = setup.simulated
     gaps = deadlines.max_itl_ps is not None
     share_rps = rate_rps * replicas / setup.replicas
+    if setup.group is not None:
+        share_rps = rate_rps * setup.simulated_share
     traffic, outcome = _serve(setup, draw, share_rps, stages=keep and parts, gaps=gaps)
     arrival = traffic.arrival_ps
     counted = counted_span(arrival, outcome.finish_ps)
@@ -330,7 +343,7 @@ def run_pool(
     shares = None
     engines = replicas
     if setup.group is not None and outcome.sides is not None:
-        shares = setup.group.shares(outcome.sides, span_ps * replicas)
+        shares = setup.group.shares(outcome.sides, span_ps, setup.replicas)
         engines = replicas * (setup.group.n_prefill + setup.group.n_decode)
     found = outcome.cached_tokens
     return PoolRun(
@@ -338,7 +351,7 @@ def run_pool(
         compliant=np.bincount(workload[good], minlength=classes),
         backlog_growth=backlog_growth(arrival, outcome.first_scheduled_ps),
         completed_rps=_completed_rps(arrival[counted], outcome.finish_ps)
-        * (setup.replicas / replicas),
+        * (setup.replicas / replicas if setup.group is None else 1 / setup.simulated_share),
         busy_share=outcome.busy_ps / span_ps / engines,
         simulated=arrival.size,
         response_s=_responses(workload, finish - arrival[counted], done, classes)

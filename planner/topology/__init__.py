@@ -12,6 +12,7 @@ from planner.topology.document import (
     Topology,
     UsersAt,
 )
+from planner.topology.paths import Way, ways_between, within_island
 from planner.topology.tree import (
     LinkClass,
     bytes_per_s_out,
@@ -38,6 +39,7 @@ __all__ = [
     "Part",
     "Topology",
     "UsersAt",
+    "Way",
     "bytes_per_s_out",
     "common_level",
     "domains_under",
@@ -46,4 +48,6 @@ __all__ = [
     "link_class",
     "place_at",
     "transfer_s",
+    "ways_between",
+    "within_island",
 ]

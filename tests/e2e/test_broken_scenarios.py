@@ -47,6 +47,30 @@ ONE_CHANGE = {
         ("    slo:\n", "    prefix: {hit_rate: 130 %}\n    slo:\n"),
         "10:14: workloads.0.prefix.hit_rate: must be at most 1; got '130 %'",
     ),
+    "groups without a link": (
+        ("accelerators:\n", "policies:\n  disaggregation: {max_replicas: 4}\naccelerators:\n"),
+        "15:3: policies.disaggregation.link: missing: say what carries KV, or add a topology whose"
+        " links do",
+    ),
+    "groups with a link and a place to meet": (
+        (
+            "accelerators:\n",
+            "policies:\n"
+            "  disaggregation: {link: {bandwidth: 1 GB/s, latency: 1 ms}, meet: [rack]}\n"
+            "accelerators:\n",
+        ),
+        "15:62: policies.disaggregation.meet: the link says what carries KV; leave out one of the"
+        " two",
+    ),
+    "groups that meet where nothing is moved": (
+        (
+            "accelerators:\n",
+            "topology: {nodes: [{accelerator: h100-sxm, devices: 8}]}\n"
+            "policies:\n  disaggregation: {meet: [region]}\naccelerators:\n",
+        ),
+        "16:27: policies.disaggregation.meet.0: topology.links.region is not given, so that nothing"
+        " is moved; add it",
+    ),
     "wrong unit": (
         ("500 ms", "500 MHz"),
         "11:7: workloads.0.slo.ttft: 'MHz' is no unit of time; use one of s, ms, us, min, h, d",

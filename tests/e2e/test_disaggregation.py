@@ -241,3 +241,45 @@ def test_two_kinds_of_accelerators_beat_either_alone():
     for name in ("h100-sxm", "h200-sxm"):
         alone = which.numbers[f"usd_per_hour_on_{name}_alone"]
         assert which.numbers["usd_per_hour"] < 0.97 * alone
+
+
+def test_groups_take_ways_whose_links_carry_their_kv_and_a_simulation_confirms_the_use():
+    plan = plan_of("shared-links")
+    assert plan.evidence.verified
+    links = {x.name: x for x in plan.limits if x.name.startswith("link ")}
+    for use in links.values():
+        assert use.limit is not None
+        assert use.simulated is not None
+        assert use.used <= use.limit
+        assert use.simulated == pytest.approx(use.used, rel=0.05)
+    # 2 x 64 layers x 8 heads x 128 x 2 bytes a token, 2,000 of them, 12 times a second; a rack's
+    # uplink is half of what its nodes send: 12.5 GB/s of two nodes, 6.25 of one: too little.
+    out = links["link rack:region.hall.rack1:out (GB/s)"]
+    assert out.used == pytest.approx(12 * 2000 * 262_144 / 1e9, rel=0.02)
+    assert out.limit == pytest.approx(12.5)
+    into = [links[f"link rack:region.hall.rack{i}:in (GB/s)"] for i in (2, 3)]
+    assert [x.limit for x in into] == pytest.approx([6.25, 6.25])
+    assert sum(x.used for x in into) == pytest.approx(out.used)
+
+
+def test_sides_of_groups_are_placed_at_the_ends_of_their_ways():
+    plan = plan_of("shared-links")
+    decode = [p for p in plan.pools if p.link is not None]
+    assert all(p.link_class == "zone-rdma" for p in decode)
+    for pool in decode:
+        assert pool.link is not None
+        assert sum(way.share for way in pool.link.ways) == pytest.approx(1.0)
+        for way in pool.link.ways:
+            assert (way.prefill, way.decode[:9]) == ("hall.rack1.h100-sxm", "hall.rack")
+        wanted = {way.decode: way.groups for way in pool.link.ways}
+        units: dict[str, set[int | None]] = {}
+        for row in plan.placement:
+            if row.pool == pool.id:
+                units.setdefault(row.domain, set()).add(row.unit)
+        assert {domain: len(own) for domain, own in units.items()} == wanted
+
+
+def test_a_plan_over_shared_links_is_simulated_again_as_it_stands():
+    plan = plan_of("shared-links")
+    again = simulate_plan(plan, effort=SHORT)
+    assert [w.verdict for w in again] == ["kept"]

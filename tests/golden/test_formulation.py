@@ -14,7 +14,14 @@ from planner.milp.fit import Fit, FitRow
 from planner.milp.formulation import CONSTRAINTS, TERMS, formulate
 from planner.milp.objective import COSTS
 from planner.milp.variables import Variables, declare, name_of
-from tests.instances import day_and_night, indexed, on_terms, three_racks, two_by_two
+from tests.instances import (
+    day_and_night,
+    indexed,
+    on_terms,
+    three_racks,
+    two_by_two,
+    two_ways,
+)
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "formulation.md").read_text()
@@ -31,7 +38,10 @@ ALL_LIMITS = two_by_two(
 WITH_DEFERRAL = dataclasses.replace(ALL_LIMITS, deferral=day_and_night())
 IN_RACKS = three_racks()
 """Three domains of whole nodes, with a failure of each kind."""
+OF_LINKS = {"C50", "C51", "C52", "C53", "C54"}
+OVER_LINKS = dataclasses.replace(two_by_two(), links=two_ways())
 OF_NODES = {n for n in EQUATIONS if n in ("O20", "O21") or (n[0] == "C" and int(n[1:]) >= 30)}
+OF_NODES -= OF_LINKS
 ON_TERMS = dataclasses.replace(two_by_two(), terms=on_terms())
 OF_TERMS = {"O5", "O6", "O7", "O8", "O9", "C14", "C15", "C16", "C17", "C18", "C19", "C20", "C21"}
 OF_FITS = {"C28", "C29"}
@@ -51,6 +61,7 @@ def data_of(number: str, folder: str) -> Instance:
     data = WITH_DEFERRAL if number in ("C10", "C11", "C12") else ALL_LIMITS
     data = ON_TERMS if number in OF_TERMS else data
     data = WITH_FITS if number in OF_FITS else data
+    data = OVER_LINKS if number in OF_LINKS else data
     return indexed(data) if folder == "indexed" else data
 
 
@@ -109,6 +120,8 @@ def test_whole_program_has_no_other_rows() -> None:
     problem, _ = formulate(IN_RACKS)
     families |= {row.name.split("(")[0] for row in problem.constraints()}
     problem, _ = formulate(WITH_FITS)
+    families |= {row.name.split("(")[0] for row in problem.constraints()}
+    problem, _ = formulate(OVER_LINKS)
     families |= {row.name.split("(")[0] for row in problem.constraints()}
     assert families == {family.__name__ for family in CONSTRAINTS.values()}
 

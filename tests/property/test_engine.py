@@ -71,13 +71,15 @@ def long_case(seed: int, n: int) -> Case:
         setup = Colocated(engine(), law, replicas, random_router(draw, replicas))
     else:
         prefill, replicas = draw(1, 3), draw(1, 4)
-        link = LinkOptions(draw.of(0, 10**4, 6 * 10**5), 10**9, draw.of("fifo", "fair"))
+        per_token, sharing = draw.of(0, 10**4, 6 * 10**5), draw.of("fifo", "fair")
+        link = LinkOptions(per_token, 10**9, sharing, draw.of(1, 1, 2, 5))
         setup = Disaggregated(
             *(engine(), law, engine(), law, link, prefill, replicas),
             mode=draw.of("nixl_pull", "distserve_push"),
             hop=draw.of(0, 2 * 10**9),
             prefill_router=random_router(draw, prefill),
             decode_router=random_router(draw, replicas),
+            groups=draw.of(1, 2, 3),
         )
     rate = draw.of(1, 5, 20, 60) * replicas
     arrival = np.cumsum(rng.exponential(1e12 / rate, n)).astype(np.int64)

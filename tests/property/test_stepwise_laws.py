@@ -103,13 +103,19 @@ def fleets(draw):
         draw(laws),
         draw(engines(("v1",))),
         draw(laws),
-        LinkOptions(draw(small), draw(small), draw(st.sampled_from(["fifo", "fair"]))),
+        LinkOptions(
+            draw(small),
+            draw(small),
+            draw(st.sampled_from(["fifo", "fair"])),
+            draw(st.sampled_from([1, 2, 3])),
+        ),
         n_prefill=2,
         n_decode=2,
         mode=draw(st.sampled_from(["nixl_pull", "distserve_push"])),
         hop=draw(st.sampled_from([0, 7])),
         prefill_router=draw(router),
         decode_router=draw(router),
+        groups=draw(st.sampled_from([1, 2])),
     )
 
 
@@ -227,7 +233,7 @@ def test_steps_keep_to_budget_slots_and_stages(jobs, fleet):
         if isinstance(fleet, Colocated):
             engine = fleet.engine
         else:
-            engine = fleet.prefill if k < fleet.n_prefill else fleet.decode
+            engine = fleet.prefill if k < fleet.groups * fleet.n_prefill else fleet.decode
         for step in steps:
             prompts = [item.new for item in step.items if not item.decode]
             decodes = len(step.items) - len(prompts)

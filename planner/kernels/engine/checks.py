@@ -46,6 +46,8 @@ def check(traffic: Traffic, setup: Colocated | Disaggregated) -> None:
         _check(traffic.cached is None, "cached: is for colocated replicas")
         link = setup.link
         _check(min(setup.hop, link.ticks_per_token, link.latency) >= 0, "link: must not be < 0")
+        _check(1 <= link.channels <= 2**20, "link: channels must be from 1 to 2**20")
+        _check(1 <= setup.engines <= 2**20, "groups: must be at least 1, of 2**20 replicas at most")
     for options, law, router, replicas in sides:
         _check(replicas >= 1, "replicas: must be at least 1")
         _check_options(options)

@@ -95,7 +95,7 @@ def run(
     split = not isinstance(setup, Colocated)
     columns = _columns(n, split=split)
     times = np.full(int(traffic.output.sum(dtype=np.int64)), -1, np.int64) if token_times else None
-    engines = setup.replicas if isinstance(setup, Colocated) else setup.n_prefill + setup.n_decode
+    engines = setup.replicas if isinstance(setup, Colocated) else setup.engines
     n_steps = np.zeros(engines, np.int64)
     there = len(FleetStages._fields)
     rows = np.zeros((there + len(FleetGaps._fields), n), np.int64) if stages else None
@@ -159,12 +159,12 @@ def _sides(setup: Colocated | Disaggregated) -> tuple[_Side, _Side]:
 def _topology(setup: Colocated | Disaggregated) -> list[int]:
     if isinstance(setup, Colocated):
         ranks = setup.ranks or setup.replicas
-        return [int(setup.lock_step), setup.replicas, setup.replicas, ranks, 0, 0, 0, 0]
+        return [int(setup.lock_step), setup.replicas, setup.replicas, ranks, 1, 0, 0, 0, 0, 1]
     mode = 2 if setup.mode == "nixl_pull" else 3
     link = setup.link
     return [
-        *(mode, setup.n_prefill, setup.n_decode, 1, setup.hop),
-        *(link.ticks_per_token, link.latency, link.sharing == "fair"),
+        *(mode, setup.groups * setup.n_prefill, setup.groups * setup.n_decode, 1, setup.groups),
+        *(setup.hop, link.ticks_per_token, link.latency, link.sharing == "fair", link.channels),
     ]
 
 

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from planner.kernels.stepwise.engine import Engine, Step
     from planner.kernels.stepwise.records import Record
     from planner.kernels.stepwise.request import Job
-    from planner.kernels.stepwise.router import Router
+    from planner.kernels.stepwise.router import GroupRouters, Router
     from planner.kernels.stepwise.stages import StageLedger
 
 
 class Cluster:
     """Colocated replicas behind one router; a subclass adds the second leg."""
 
-    def __init__(self, engines: Sequence[Engine], entry: Router, records: list[Record]) -> None:
+    def __init__(
+        self, engines: Sequence[Engine], entry: Router | GroupRouters, records: list[Record]
+    ) -> None:
         self.engines = engines
         self.entry = entry
         self.records = records

@@ -18,7 +18,7 @@ from planner.kernels.stepwise.cluster import Cluster
 from planner.kernels.stepwise.engine import Engine
 from planner.kernels.stepwise.link import Transfer, make_link
 from planner.kernels.stepwise.request import Request
-from planner.kernels.stepwise.router import Router
+from planner.kernels.stepwise.router import GroupRouters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,15 +32,17 @@ class SplitCluster(Cluster):
     """Prefill engines (first), decode engines (after them), and the link they share."""
 
     def __init__(self, setup: Disaggregated, records: list[Record]) -> None:
-        prefill = [Engine(setup.prefill, setup.prefill_law) for _ in range(setup.n_prefill)]
-        decode = [Engine(setup.decode, setup.decode_law) for _ in range(setup.n_decode)]
-        super().__init__([*prefill, *decode], Router(setup.prefill_router, prefill), records)
+        groups, p, d = setup.groups, setup.n_prefill, setup.n_decode
+        prefill = [Engine(setup.prefill, setup.prefill_law) for _ in range(groups * p)]
+        decode = [Engine(setup.decode, setup.decode_law) for _ in range(groups * d)]
+        entries = GroupRouters(setup.prefill_router, prefill, groups)
+        super().__init__([*prefill, *decode], entries, records)
         self.pull = setup.mode == "nixl_pull"
         self.hop = setup.hop
-        self.n_prefill = setup.n_prefill
+        self.n_prefill = len(prefill)
         self.link = make_link(setup.link)
         self.per_token, self.latency = setup.link.ticks_per_token, setup.link.latency
-        self.decode_router = Router(setup.decode_router, decode)
+        self.decode_router = GroupRouters(setup.decode_router, decode, groups)
         self.decode_requests: dict[int, Request] = {}
         self.hand_offs: list[tuple[int, int]] = []  # (tick, rank), in the order sent
 

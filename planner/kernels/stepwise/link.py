@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -41,26 +42,27 @@ class Link(Protocol):
 
 
 class FifoLink:
-    """One transfer at a time, in the order accepted.
+    """One transfer at a time on each channel, in the order accepted.
 
     The latency of a transfer does not keep the next one from starting.
     """
 
     def __init__(self, options: LinkOptions) -> None:
         self._options = options
-        self._free_at = 0
+        self._free_at = [0] * options.channels
         self._under_way: list[Transfer] = []
 
     def begin(self, transfer: Transfer, now: int) -> None:
         """Accept a transfer; it starts when those before it are through."""
-        transfer.start = max(now, self._free_at)
-        self._free_at = transfer.start + transfer.tokens * self._options.ticks_per_token
-        transfer.end = self._free_at + self._options.latency
+        transfer.start = max(now, heappop(self._free_at))
+        sent = transfer.start + transfer.tokens * self._options.ticks_per_token
+        heappush(self._free_at, sent)
+        transfer.end = sent + self._options.latency
         self._under_way.append(transfer)
 
     def next_event(self) -> int | None:
         """Return when the first transfer is complete."""
-        return self._under_way[0].end if self._under_way else None
+        return min((transfer.end for transfer in self._under_way), default=None)
 
     def advance(self, now: int) -> list[Transfer]:
         """Return the transfers that are complete by ``now``."""
@@ -70,7 +72,9 @@ class FifoLink:
 
 
 class FairLink:
-    """Processor sharing: m transfers move at 1/m of the link's rate each.
+    """Processor sharing: m transfers move at 1/m of the link's rate each; on k channels at k/m.
+
+    None moves faster than a channel.
 
     Work left is an exact fraction; a transfer leaves at the first whole tick at or after the
     end of its work, and the shares change at whole ticks only.
@@ -94,7 +98,7 @@ class FairLink:
         ticks = [transfer.end for transfer in self._landing]
         if self._moving:
             least = max(Fraction(0), min(left for _, left in self._moving))
-            ticks.append(self._updated + -(-least * len(self._moving) // 1))
+            ticks.append(self._updated + -(-least / self._pace() // 1))
         return min(ticks) if ticks else None
 
     def advance(self, now: int) -> list[Transfer]:
@@ -104,10 +108,14 @@ class FairLink:
         self._landing = [transfer for transfer in self._landing if transfer.end > now]
         return done
 
+    def _pace(self) -> Fraction:
+        """Return the share of a channel's rate at which each transfer moves."""
+        return min(Fraction(1), Fraction(self._options.channels, len(self._moving)))
+
     def _drain(self, now: int) -> None:
         """Move every transfer on to ``now``, and take out those whose bytes are sent."""
         if self._moving and now > self._updated:
-            share = Fraction(now - self._updated, len(self._moving))
+            share = (now - self._updated) * self._pace()
             self._moving = [(transfer, left - share) for transfer, left in self._moving]
         self._updated = now
         for transfer, left in self._moving:

@@ -82,12 +82,15 @@ class LinkOptions:
     Attributes:
         ticks_per_token: Time that a token's KV occupies the link.
         latency: Time added to each transfer, during which the link serves others.
-        sharing: ``fifo``, one transfer at a time, or ``fair``, equal shares.
+        sharing: ``fifo``, in the order accepted, or ``fair``, equal shares.
+        channels: Transfers that move at full rate at once. ``fifo``: as many at a time; ``fair``:
+            where there are more, they share what so many channels carry.
     """
 
     ticks_per_token: int
     latency: int = 0
     sharing: Literal["fifo", "fair"] = "fifo"
+    channels: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,10 @@ class Disaggregated:
     """Prefill replicas, decode replicas, and the link between them.
 
     Attributes:
+        n_prefill: Prefill replicas of a group.
+        n_decode: Decode replicas of a group.
+        groups: Groups alike that share the link and nothing else: a request stays in the one that
+            its class says, modulo their number. Prefill replicas of all groups come first.
         mode: ``nixl_pull``: the decode side allocates, reads, recomputes the last prompt
             token and sends the first token. ``distserve_push``: the prefill side sends the
             first token, the KV is pushed at once, decoding continues with the second.
@@ -132,3 +139,9 @@ class Disaggregated:
     hop: int = 0
     prefill_router: RouterOptions = RouterOptions()
     decode_router: RouterOptions = RouterOptions()
+    groups: int = 1
+
+    @property
+    def engines(self) -> int:
+        """All replicas of all groups."""
+        return self.groups * (self.n_prefill + self.n_decode)

@@ -68,3 +68,17 @@ class Router:
         turn = self._turn.get(group, 0)
         self._turn[group] = turn + 1
         return members[turn % len(members)]
+
+
+class GroupRouters:
+    """A router for each group of engines: a job stays in the group that its class says."""
+
+    def __init__(self, options: RouterOptions, engines: Sequence[Engine], groups: int) -> None:
+        self._each = len(engines) // groups
+        cuts = range(0, len(engines), self._each)
+        self._routers = [Router(options, engines[i : i + self._each]) for i in cuts]
+
+    def choose(self, job: Job) -> int:
+        """Return the index, among all engines, of the replica that gets ``job``."""
+        group = job.group % len(self._routers)
+        return group * self._each + self._routers[group].choose(job)

@@ -210,10 +210,12 @@ PyObject* simulate_unguarded(PyObject* args) {
   setup.n_first = in.number(1, 1 << 20);
   setup.n_decode = in.number(0, 1 << 20);
   setup.ranks = in.number(1, 1 << 20);
+  setup.groups = in.number(1, 1 << 20);
   setup.hop = in.number(0, kNever);
   setup.ticks_per_token = in.number(0, kNever);
   setup.latency = in.number(0, kNever);
   setup.fair = in.flag();
+  setup.channels = in.number(1, 1 << 20);
   setup.max_steps = in.number(0, kNever);
   setup.literal = in.flag();
   Traffic traffic;
@@ -227,13 +229,15 @@ PyObject* simulate_unguarded(PyObject* args) {
       !knots_ascend(knots[1]))
     return refuse("the fleet is out of range");
   if (split && setup.decode.kind != Kind::kV1) return refuse("only v1 receives KV");
+  if (setup.n_first % setup.groups != 0 || setup.n_decode % setup.groups != 0)
+    return refuse("groups do not divide the replicas");
   if (setup.topology == Topology::kLockStep && setup.first.depth() > 1)
     return refuse("lock-step ranks have one step in flight");
   if (setup.topology == Topology::kLockStep && setup.n_first % setup.ranks != 0)
     return refuse("ranks do not divide the replicas");
   Reader first(routers[0].data(), routers[0].size()), decode(routers[1].data(), routers[1].size());
-  setup.first_router = read_router(&first, setup.n_first);
-  setup.decode_router = read_router(&decode, std::max<i64>(1, setup.n_decode));
+  setup.first_router = read_router(&first, setup.n_first / setup.groups);
+  setup.decode_router = read_router(&decode, std::max<i64>(1, setup.n_decode / setup.groups));
   if (!first.at_end() || !decode.at_end() || !groups_suffice(setup.first_router) ||
       !groups_suffice(setup.decode_router))
     return refuse("a router is out of range");

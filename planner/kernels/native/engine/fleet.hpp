@@ -25,8 +25,10 @@ struct Setup {
   Topology topology = Topology::kColocated;
   i64 n_first = 1, n_decode = 0;  // replicas, or prefill and decode engines
   i64 ranks = 1;                  // that take steps together, in lock step
+  i64 groups = 1;                 // of prefill and decode engines, alike, that share the link
   i64 hop = 0, ticks_per_token = 0, latency = 0;
   bool fair = false;
+  i64 channels = 1;  // of the link
   i64 max_steps = 0;
   bool literal = false;  // no engine skips a step
   Options first, decode;
@@ -44,7 +46,7 @@ class Fleet {
       : setup_(setup), traffic_(traffic), columns_(columns),
         split_(setup.split()),
         pull_(setup.topology == Topology::kPull), n_first_(setup.n_first),
-        ledger_(ledger), link_(setup.ticks_per_token, setup.latency, setup.fair) {
+        ledger_(ledger), link_(setup.ticks_per_token, setup.latency, setup.fair, setup.channels) {
     i64 longest = 1;
     for (i64 i = 0; i < traffic.count; ++i) longest = std::max<i64>(longest, traffic.output[i]);
     const i64 n_decode = split_ ? setup.n_decode : 0;
@@ -55,10 +57,8 @@ class Fleet {
       engines_.back()->second_leg_ = true;
     }
     for (const auto& it : engines_) views_.push_back(it.get());
-    entry_ = std::make_unique<Router>(setup.first_router, traffic_, views_.data(), n_first_);
-    if (split_)
-      decode_router_ = std::make_unique<Router>(setup.decode_router, traffic_,
-                                                views_.data() + n_first_, n_decode);
+    add_routers(setup.first_router, views_.data(), n_first_, &entries_);
+    if (split_) add_routers(setup.decode_router, views_.data() + n_first_, n_decode, &second_);
     ends_.resize(static_cast<i64>(engines_.size()));
     is_touched_.assign(engines_.size(), 0);
   }
@@ -97,6 +97,21 @@ class Fleet {
     Request* prefill;  // whose blocks are still to be read; null: they have come
   };
 
+  // One for each group: a request stays in the group that its class says.
+  void add_routers(const RouterOptions& options, Engine* const* engines, i64 count,
+                   std::vector<std::unique_ptr<Router>>* routers) {
+    const i64 each = count / setup_.groups;
+    for (i64 i = 0; i < setup_.groups; ++i)
+      routers->push_back(std::make_unique<Router>(options, traffic_, engines + i * each, each));
+  }
+
+  // Index, among the engines of a leg, of the one that gets a request.
+  i64 choose(const std::vector<std::unique_ptr<Router>>& routers, i64 engines, i64 rank, i64 now) {
+    if (setup_.groups == 1) return routers[0]->choose(rank, now, scheduled_);
+    const i64 group = traffic_.group ? traffic_.group[rank] % setup_.groups : 0;
+    return group * (engines / setup_.groups) + routers[group]->choose(rank, now, scheduled_);
+  }
+
   void add_engine(const Options& options, const Law& law, i64 longest, Trace* trace) {
     bool literal = setup_.literal || trace || setup_.topology == Topology::kLockStep ||
                    longest > (1 << 20) || !(can_skip(options) || can_skip_asynchronously(options));
@@ -131,7 +146,7 @@ class Fleet {
   // --- arrivals ---
 
   void arrive(i64 rank, i64 now) {
-    const i64 index = entry_->choose(rank, now, scheduled_);
+    const i64 index = choose(entries_, n_first_, rank, now);
     Engine& engine = *engines_[index];
     columns_.replica[rank] = static_cast<i32>(index);
     const i64 prompt = traffic_.prompt[rank], limit = traffic_.limit_of(rank);
@@ -248,7 +263,7 @@ class Fleet {
     while (!hand_offs_.empty() && hand_offs_.front().tick <= now) {
       const HandOff due = hand_offs_.front();
       hand_offs_.pop_front();
-      const i64 choice = decode_router_->choose(due.rank, now, scheduled_);
+      const i64 choice = choose(second_, size() - n_first_, due.rank, now);
       columns_.decode_replica[due.rank] = static_cast<i32>(choice);
       columns_.decode_arrival[due.rank] = now;
       Request* it = engines_[n_first_ + choice]->new_request(
@@ -344,7 +359,7 @@ class Fleet {
   Ledger* const ledger_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<Engine*> views_;
-  std::unique_ptr<Router> entry_, decode_router_;
+  std::vector<std::unique_ptr<Router>> entries_, second_;
   Link link_;
   std::deque<HandOff> hand_offs_;  // in the order sent, which is that of their ticks
   Winner ends_;

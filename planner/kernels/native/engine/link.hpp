@@ -2,6 +2,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <queue>
 #include <vector>
 
 #include "big.hpp"
@@ -18,8 +20,10 @@ struct Transfer {
 
 class Link {
  public:
-  Link(i64 ticks_per_token, i64 latency, bool fair)
-      : ticks_per_token_(ticks_per_token), latency_(latency), fair_(fair) {}
+  Link(i64 ticks_per_token, i64 latency, bool fair, i64 channels)
+      : ticks_per_token_(ticks_per_token), latency_(latency), channels_(channels), fair_(fair) {
+    if (!fair) for (i64 i = 0; i < channels; ++i) free_at_.push(0);
+  }
 
   // Accept a transfer; returns the tick at which its first byte moves.
   i64 begin(Transfer transfer, i64 tokens, i64 now) {
@@ -32,11 +36,13 @@ class Link {
       next_ = next_fair();
       return now;
     }
-    const i64 start = std::max(now, free_at_);
-    free_at_ = later(start, work);
-    transfer.end = later(free_at_, latency_);
+    const i64 start = std::max(now, free_at_.top());
+    const i64 sent = later(start, work);
+    free_at_.pop();
+    free_at_.push(sent);
+    transfer.end = later(sent, latency_);
     landing_.push_back(transfer);
-    next_ = landing_.front().end;
+    next_ = std::min(next_, transfer.end);
     return start;
   }
 
@@ -45,13 +51,13 @@ class Link {
 
   // Move to `now`; adds the transfers that are complete.
   void advance(i64 now, std::vector<Transfer>* done) {
-    if (!fair_) {
+    if (!fair_ && channels_ == 1) {  // they end in the order accepted
       for (; !landing_.empty() && landing_.front().end <= now; landing_.pop_front())
         done->push_back(landing_.front());
       next_ = landing_.empty() ? kNever : landing_.front().end;
       return;
     }
-    drain(now);
+    if (fair_) drain(now);
     std::size_t kept = 0;
     for (const Transfer& it : landing_) {
       if (it.end <= now) done->push_back(it); else landing_[kept++] = it;
@@ -61,10 +67,11 @@ class Link {
   }
 
  private:
-  // Processor sharing in virtual time: m transfers move at 1/m of the rate each, so the clock
-  // V grows by 1/m per tick, and a transfer of w ticks that began at V leaves when the clock
-  // reads V + w, at the first whole tick at or after. All readings are whole multiples of
-  // 1 / scale, a common multiple of every m since the link was idle.
+  // Processor sharing in virtual time: m transfers on k channels move at min(1, k/m) of a
+  // channel's rate each, so the clock V grows by that per tick, and a transfer of w ticks that
+  // began at V leaves when the clock reads V + w, at the first whole tick at or after. All
+  // readings are whole multiples of 1 / scale, a common multiple of the denominator of every
+  // pace since the link was idle.
   struct Moving {
     Transfer transfer;
     Big leaves;  // scaled clock
@@ -72,16 +79,17 @@ class Link {
 
   void drain(i64 now) {
     if (!moving_.empty() && now > updated_) {
-      const auto sharing = static_cast<std::uint32_t>(moving_.size());
-      const std::uint32_t rest = scale_.remainder(sharing);
-      const std::uint32_t factor = sharing / greatest_common_divisor(sharing, rest);
+      const Pace pace = pace_of();
+      const std::uint32_t rest = scale_.remainder(pace.below);
+      const std::uint32_t factor = pace.below / greatest_common_divisor(pace.below, rest);
       if (factor > 1) {
         scale_.multiply(factor);
         clock_.multiply(factor);
         for (Moving& it : moving_) it.leaves.multiply(factor);
       }
       Big share = scale_;
-      share.divide(sharing);
+      share.divide(pace.below);
+      share.multiply(pace.above);
       clock_ = clock_ + Big::product(share, now - updated_);
     }
     updated_ = now;
@@ -114,9 +122,24 @@ class Link {
     for (const Moving& it : moving_)
       if (it.leaves < *least) least = &it.leaves;
     if (!(clock_ < *least)) return updated_;
-    Big left = *least - clock_;
-    left.multiply(static_cast<std::uint32_t>(moving_.size()));
-    return later(updated_, Big::quotient_up(left, scale_));
+    Big left = *least - clock_, each = scale_;
+    const Pace pace = pace_of();
+    left.multiply(pace.below);
+    each.multiply(pace.above);
+    return later(updated_, Big::quotient_up(left, each));
+  }
+
+  // At which share of a channel's rate each of those that move does.
+  struct Pace {
+    std::uint32_t above, below;
+  };
+
+  Pace pace_of() const {
+    const auto moving = static_cast<std::uint32_t>(moving_.size());
+    const auto channels = static_cast<std::uint32_t>(channels_);
+    if (moving <= channels) return {1, 1};
+    const std::uint32_t common = greatest_common_divisor(moving, channels);
+    return {channels / common, moving / common};
   }
 
   static std::uint32_t greatest_common_divisor(std::uint32_t a, std::uint32_t b) {
@@ -128,9 +151,9 @@ class Link {
     return a;
   }
 
-  const i64 ticks_per_token_, latency_;
+  const i64 ticks_per_token_, latency_, channels_;
   const bool fair_;
-  i64 free_at_ = 0;
+  std::priority_queue<i64, std::vector<i64>, std::greater<i64>> free_at_;  // fifo: of channels
   i64 next_ = kNever;
   std::deque<Transfer> landing_;  // fifo: under way; fair: all bytes sent, latency left
   i64 updated_ = 0;
