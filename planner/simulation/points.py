@@ -96,10 +96,14 @@ def read_run(text: bytes) -> PoolRun | None:
             **row,
             response_s=None if response is None else np.array(response, np.float64),
             latencies=None,
-            group=None if group is None else GroupShares(*group[:3], tuple(group[3:])),
+            group=None if group is None else _read_shares(*group),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _read_shares(prefill: float, decode: float, link: float, *tokens_per_s: float) -> GroupShares:
+    return GroupShares(prefill, decode, link, tokens_per_s)
 
 
 def _shares(group: GroupShares) -> tuple[float, ...]:

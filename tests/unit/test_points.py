@@ -52,7 +52,7 @@ def run():
     [
         {},
         {"response_s": np.array([0.1, 1 / 3])},
-        {"group": GroupShares(0.1, 1 / 3, 2 / 7), "backlog_growth": float("inf")},
+        {"group": GroupShares(0.1, 1 / 3, 2 / 7, (5.0, 1 / 9)), "backlog_growth": float("inf")},
     ],
 )
 def test_a_run_is_read_as_it_was_written(run, more):
