@@ -29,7 +29,9 @@ NoCache = Annotated[
 
 @contextlib.contextmanager
 def remembered_simulations(folder: Path | None = None, none: bool = False) -> Iterator[None]:
-    """Read simulations that ran before from disk; on a terminal, say how many.
+    """Read simulations that ran before from disk; run others on every processor.
+
+    On a terminal, says how many were read.
 
     Args:
         folder: From ``--cache-dir``; the environment's where left out.
@@ -42,13 +44,14 @@ def remembered_simulations(folder: Path | None = None, none: bool = False) -> It
         raise InputError("--no-cache: contradicts --cache-dir; give one of them")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError(f"--cache-dir {folder}: is a file; name a folder")
-    if none:
-        yield
-        return
+    from planner.kernels import COMPILED
+    from planner.simulation.crew import Crew, simulating_in
     from planner.simulation.point_folder import cache_folder, points_kept_in
+    from planner.simulation.side_by_side import THREADS, processors
 
-    chosen = folder or cache_folder(os.environ)
-    with points_kept_in(chosen, note) as store:
+    chosen = None if none else folder or cache_folder(os.environ)
+    crew = None if COMPILED or processors() < 2 else Crew(THREADS)
+    with simulating_in(crew), points_kept_in(chosen, note) as store:
         yield
     if store is not None and store.asked and sys.stderr is not None and sys.stderr.isatty():
         note(f"{store.found} of {store.asked} simulations were read from {store.path.parent}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -86,8 +87,9 @@ def plan(
         require_writable(output, file, from_plan, capacity_table)
     from planner.planning import plan_question  # heavy: after all that can be refused at once
 
-    tables = not isinstance(loaded, LoadedScenario)  # nothing is simulated for them
-    with remembered_simulations(cache_dir, no_cache or tables), progress() as report:
+    simulated = isinstance(loaded, LoadedScenario)  # measured capacities need no simulation
+    runs = remembered_simulations(cache_dir, no_cache) if simulated else contextlib.nullcontext()
+    with runs, progress() as report:
         answer = plan_question(loaded, created=created, progress=report)
     try:
         if output is not None:

@@ -24,7 +24,7 @@ from planner.planning.periods import period_results
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
 from planner.planning.priced import MEASURED_TO, coarsely, refine_priced
 from planner.planning.pricing import Pricing
-from planner.planning.refine import LIMIT_ENDED, Refined, Refinement, Verified
+from planner.planning.refine import INTERRUPTED, LIMIT_ENDED, Refined, Refinement, Verified
 from planner.planning.scenarios import planned_for, scenario_results
 from planner.planning.settings_document import settings_section
 from planner.planning.split import is_better, limits_of_a_split, price_splits, split_decisions
@@ -52,6 +52,7 @@ def plan_scenario(
     progress: Callable[[str, float], None] | None = None,
     catalogue: Catalogue | None = None,
     effort: Effort | None = None,
+    clock: Clock | None = None,
 ) -> FleetPlan:
     """Find the best fleet for a scenario, verify it by simulation, and say what is known of it.
 
@@ -64,6 +65,7 @@ def plan_scenario(
         progress: Told what is being done and about which share of the whole is done.
         catalogue: Facts; the shipped ones if left out.
         effort: How much to simulate; what suits the kernel if left out.
+        clock: The time that is left; the scenario's limit, from now on, if left out.
 
     Raises:
         InputError: The scenario names what does not exist or cannot be read.
@@ -71,7 +73,7 @@ def plan_scenario(
     catalogue = catalogue or Catalogue()
     problem = resolve(loaded, catalogue)
     tell = Teller(progress)
-    clock = Clock(problem.time_limit_s)
+    clock = clock or Clock(problem.time_limit_s)
     study = study_of(problem)
     effort = effort or effort_for(problem)
     answer = Answer(loaded, problem, study, catalogue, created, effort)
@@ -79,7 +81,8 @@ def plan_scenario(
         problem = planned_for(answer, clock.check)
         answer = replace(answer, problem=problem, study=study_of(problem, study.meter))
         return _plan(answer, clock, tell)
-    except (LimitReachedError, KeyboardInterrupt):
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        clock.stop_on(error)
         return infeasible_plan(answer, "unknown", ())
 
 
@@ -105,7 +108,8 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
         parts = replace(answer, problem=problem, study=study_of(problem, answer.study.meter))
         try:
             other = _search(parts, clock, tell)
-        except (LimitReachedError, KeyboardInterrupt):
+        except (LimitReachedError, KeyboardInterrupt) as error:
+            clock.stop_on(error)
             other = None
     split = other.refined if isinstance(other, Found) else None
     told = split_decisions(answer, priced, refined, split)
@@ -218,7 +222,8 @@ def _search(
     except NoFleetError as error:
         reasons = explain_limits(refinement.problem, error)
         return infeasible_plan(answer, "infeasible", reasons, left_out)
-    except (LimitReachedError, KeyboardInterrupt):
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        clock.stop_on(error)
         if enough:  # what was cut short says nothing of whether there is a fleet
             raise
         refinement.beliefs.frontiers = pricing.measured() | refinement.beliefs.frontiers
@@ -254,7 +259,8 @@ def _search_screened(
     except NoFleetError as error:
         reasons = explain_limits(refinement.problem, error)
         return infeasible_plan(answer, "infeasible", reasons, left_out)
-    except (LimitReachedError, KeyboardInterrupt):
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        clock.stop_on(error)
         if enough:
             raise
         refined = refinement.hasty()
@@ -306,7 +312,8 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             placed = place_deferred(answer, refined, shown.fleet, clock, tell)
         except InfeasibleError as error:
             return infeasible_plan(answer, "infeasible", no_time(answer.problem, error), left_out)
-        except (LimitReachedError, KeyboardInterrupt):
+        except (LimitReachedError, KeyboardInterrupt) as error:
+            clock.stop_on(error)
             refined = replace(refined, best=None, last=shown, unsettled=NOT_PLACED)
         else:
             refined, shown = grown(answer.problem, refined, shown, placed)
@@ -341,12 +348,21 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             alone=alone,
             settings=settings_section(answer, alone.fleet, over),
         )
+        refined = _as_ended(refined, clock)
         return plan_document(answer, refined, shown, tried, found.screened, left_out)
-    except KeyboardInterrupt:  # the plan is there: it must not be lost for its last tables
-        stopped = replace(refined, unsettled=refined.unsettled or LIMIT_ENDED)
+    except KeyboardInterrupt as error:  # the plan is there: not to be lost for its last tables
+        if clock.interrupted:  # a second time: at once
+            raise
+        clock.stop_on(error)
+        stopped = _as_ended(refined, clock)
         deferred = placed.results if placed is not None else ()
         tried = Tried((), (), (), told, deferred, alone=alone, adapted=adapted)
         return plan_document(answer, stopped, shown, tried, found.screened, left_out)
+
+
+def _as_ended(refined: Refined, clock: Clock) -> Refined:
+    """Say that an interrupt ended the work, where one did."""
+    return replace(refined, unsettled=refined.unsettled or INTERRUPTED * clock.interrupted)
 
 
 def _adapted(
@@ -357,7 +373,8 @@ def _adapted(
         return refined, None
     try:
         adapted = adapt(answer, refined, shown.fleet, clock, tell)
-    except (LimitReachedError, KeyboardInterrupt):
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        clock.stop_on(error)
         return replace(refined, best=None, last=shown, unsettled=NOT_ADAPTED), None
     return settled(refined, shown, adapted), adapted
 

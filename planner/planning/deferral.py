@@ -102,7 +102,8 @@ def place_deferred(
             placed = _placed(answer, calendar, fleet, works, choice)
             if placed.kept or not _take_back(placed, calendar, fleet, works, need):
                 break
-    except (LimitReachedError, KeyboardInterrupt):
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        clock.stop_on(error)
         if placed is None:
             raise
     assert placed is not None  # the first round sets it or raises

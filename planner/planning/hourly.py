@@ -109,7 +109,8 @@ def adapt(answer: Answer, refined: Refined, fleet: Fleet, clock: Clock, tell: Te
                 break
             for t in broken:
                 margin[t] *= MORE
-    except (LimitReachedError, KeyboardInterrupt):
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        clock.stop_on(error)
         if found is None:
             raise
     assert found is not None  # the first round sets it or raises

@@ -58,7 +58,8 @@ def refine_priced(refinement: Refinement, pricing: Pricing, *, enough: bool = Fa
             if fresh:
                 beliefs.frontiers |= fresh
                 refined = refinement.run(refined.best)
-    except (LimitReachedError, KeyboardInterrupt):
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        refinement.clock.stop_on(error)
         refined = replace(refined, unsettled=LIMIT_ENDED)
     return replace(refined, proof=pricing.proof)
 

@@ -11,13 +11,9 @@ template.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from threading import Event
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from planner.candidates.columns import pool_size
-from planner.candidates.frontier import measure_frontier, setup_of
 from planner.candidates.screen import KEEPS_AT_NO_LOAD, Screened
 from planner.candidates.template import Removed
 from planner.errors import InfeasibleError, LimitReachedError
@@ -31,12 +27,11 @@ from planner.planning.column_prices import (
     shortfall,
     undominated,
 )
+from planner.planning.column_runs import ColumnRuns
 from planner.planning.program import instance_of
-from planner.simulation.capacity import SCREENING, coarse_capacity, margin_at
-from planner.simulation.fleet import THREADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from planner.candidates.columns import Column
     from planner.candidates.frontier import Frontier
@@ -62,18 +57,10 @@ HOPE: Final = 1.04
 SOLVING_S: Final = 5.0
 """Time of one solve over all templates."""
 
-OTHER_SIZE: Final = 2.0
-"""Ratio of the pool that a capacity asks for to that in which it was found from which it is sought
-again: a pool shares bursts and long requests, so that units carry more in a larger one."""
-MOST_SIZES: Final = 3
-"""Pools in which the capacity of one template is sought."""
-
 COMPARED: Final = 2
 """Degrees of a kind of template of which the better one is measured for comparison."""
 TIME_SHARE: Final = 0.4
 """Of the time limit, after which pricing ends with what it has."""
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +86,6 @@ class Pricing:
         columns: Every template.
     """
 
-    threads: int = THREADS
-    """Templates simulated at once; results do not depend on it."""
     gap: float
     """By which share a fleet must be better to count; the problem's own unless set."""
 
@@ -121,7 +106,7 @@ class Pricing:
         self.columns = dict(columns)
         self.gap = problem.gap
         self.proof: Proof | None = None
-        self._ended = Event()
+        self.runs = ColumnRuns(study, problem.policies.router, effort, clock, tell)
         self._chosen: dict[object, Choice] = {}
 
     def measured(self) -> dict[str, Frontier]:
@@ -262,7 +247,7 @@ class Pricing:
                 at = break_even_rps(self.problem, prices, column)
                 priced.append((loss / cost, j, min(at, column.most_rps)))
         best = sorted(priced)[:MOST_LOOKS]
-        margins = self._each([(j, at) for _, j, at in best], self._margin)
+        margins = self.runs.margins([(self.columns[j].template, at) for _, j, at in best])
         held = []
         for (_, j, at), margin in zip(best, margins, strict=True):
             if margin < -SURE:
@@ -370,58 +355,13 @@ class Pricing:
 
     # -- simulating -------------------------------------------------------------------------
 
-    def _each(self, jobs: Sequence[tuple[str, float]], work: Callable[[str, float], R]) -> list[R]:
-        """Work on templates side by side; the order of results is that of the jobs.
-
-        An error or an interrupt ends all of them at their next run.
-        """
-        with ThreadPoolExecutor(self.threads) as threads:
-            try:
-                return list(threads.map(lambda job: work(*job), jobs))
-            except BaseException:
-                self._ended.set()
-                raise
-
-    def _check(self) -> None:
-        self.clock.check()
-        if self._ended.is_set():
-            raise LimitReachedError("another run was ended")
-
-    def _margin(self, j: str, load_rps: float) -> float:
-        """Return by how much a pool keeps its promises at a load of one unit, by one short run."""
-        self._check()
-        column = self.columns[j]
-        size = pool_size(column.template, load_rps)
-        setup = setup_of(column.template.build, size, self.problem.policies.router)
-        run = self.effort.search
-        requests = setup.run_requests(self.effort.screen_requests, run.per_replica)
-        draw = self.study.draws.named(column.template.mix_rps, requests, 0, SCREENING)
-        return margin_at(self.study, setup, draw, load_rps * size)
-
     def _search(self, names: Sequence[str]) -> bool:
         """Find the capacity of templates by a short search each; tell if there were any."""
-
-        def found(j: str, guess_rps: float) -> float:
-            template = self.columns[j].template
-            rate, size = guess_rps, 0
-            for _ in range(MOST_SIZES):
-                if rate <= 0 or not _asks_for_other(template, rate, size):
-                    break
-                size = pool_size(template, rate)
-                setup = setup_of(template.build, size, self.problem.policies.router)
-                each = max(
-                    self.effort.screen_requests // setup.simulated, self.effort.search.per_replica
-                )
-                at = rate * size
-                mix = template.mix_rps
-                rate = coarse_capacity(self.study, setup, mix, at, each, self._check) / size
-            return rate
-
         if names:
             self.tell(f"searching {len(names)} templates, {names[0]} first")
-        jobs = [(j, 0.8 * self.columns[j].most_rps) for j in names]
-        for j, rate in zip(names, self._each(jobs, found), strict=True):
-            column = self.columns[j]
+        columns = [self.columns[j] for j in names]
+        found = self.runs.searched_rps([(c.template, 0.8 * c.most_rps) for c in columns])
+        for j, column, rate in zip(names, columns, found, strict=True):
             self.columns[j] = (
                 column.at_most(rate * HOPE, "a short search", searched=True)
                 if rate > 0
@@ -431,36 +371,11 @@ class Pricing:
 
     def _measure(self, names: Sequence[str]) -> bool:
         """Measure templates; tell if there were any."""
-
-        def measured(j: str, guess_rps: float) -> Frontier | None:
-            self.tell(f"measuring {j}")
-            template, router = self.columns[j].template, self.problem.policies.router
-            rate, size, frontier = guess_rps, 0, None
-            for _ in range(MOST_SIZES):
-                if not _asks_for_other(template, rate, size):
-                    break
-                size = pool_size(template, rate)
-                frontier = measure_frontier(
-                    self.study, template, router, size, rate, self.effort, self._check
-                )
-                if frontier is None:
-                    break
-                rate = frontier.capacity_rps.value
-            return frontier
-
-        guesses = [
-            (j, self.columns[j].most_rps / HOPE * (1.0 if self.columns[j].searched else 0.85))
-            for j in names
-        ]
-        for j, frontier in zip(names, self._each(guesses, measured), strict=True):
+        columns = [self.columns[j] for j in names]
+        guesses = [(c.template, c.most_rps / HOPE * (1.0 if c.searched else 0.85)) for c in columns]
+        for j, frontier in zip(names, self.runs.frontiers(guesses), strict=True):
             self.columns[j] = replace(self.columns[j], frontier=frontier, dead=frontier is None)
         return bool(names)
-
-
-def _asks_for_other(template: Template, rate_rps: float, size: int) -> bool:
-    """Tell whether a load of one unit asks for a pool of quite another size; 0: none yet."""
-    wanted = pool_size(template, rate_rps)
-    return not (size / OTHER_SIZE < wanted < size * OTHER_SIZE)
 
 
 def _capacity(column: Column) -> float:

@@ -37,7 +37,7 @@ def plan_question(
         from planner.planning.relaxing import with_relaxations
 
         clock = Clock(loaded.scenario.solver.time_limit)
-        answer = plan_scenario(loaded, created=created, progress=progress)
+        answer = plan_scenario(loaded, created=created, progress=progress, clock=clock)
         return with_relaxations(loaded, answer, clock=clock, progress=progress)
     from planner.planning.tables import plan_tables
 

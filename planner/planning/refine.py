@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS: Final = 24
 LIMIT_ENDED: Final = "a limit ended the search before promise and evidence agreed"
+INTERRUPTED: Final = "an interrupt ended the work before all of it was done"
 ROUNDS_ENDED: Final = (
     f"promise and evidence did not agree within {MOST_ROUNDS} rounds of measuring and solving"
 )
@@ -253,7 +254,8 @@ class Refinement:
                     continue
                 unsettled = ""
                 break
-        except (LimitReachedError, KeyboardInterrupt):
+        except (LimitReachedError, KeyboardInterrupt) as error:
+            self.clock.stop_on(error)
             if enough or choice is None or last is None:
                 raise
             unsettled = LIMIT_ENDED

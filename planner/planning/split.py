@@ -108,8 +108,8 @@ def price_splits(
         for split in considered:
             tell(f"pricing a split at prompts of {split.at_tokens} tokens", 0.85)
             options.append(_priced(answer, split, builds, clock, tell))
-    except (LimitReachedError, KeyboardInterrupt):
-        pass
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        clock.stop_on(error)
     shown = whole.best or whole.last if whole is not None else None
     usd = shown.fleet.usd_per_hour if shown is not None else None
     return Priced(tuple(options), tuple(refused), usd)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Event
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from planner.errors import LimitReachedError
-from planner.simulation.fleet import THREADS
 from planner.simulation.interval import Estimate, t_interval
 from planner.simulation.points import measured
+from planner.simulation.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,21 +230,13 @@ def _roots(
     tolerance: float,
     check: Callable[[], None] = lambda: None,
 ) -> list[float]:
-    """Return the capacity under each draw; an error or an interrupt ends all of them."""
-    ended = Event()
+    """Return the capacity under each draw."""
 
-    def root(draw: NamedDraw) -> float:
+    def root(draw: NamedDraw, go_on: Callable[[], None]) -> float:
         def margin(rate: float) -> float:
-            check()
-            if ended.is_set():
-                raise LimitReachedError("another run was ended")
+            go_on()
             return margin_at(study, setup, draw, rate)
 
         return falling_root(margin, guess, step=step, tolerance=tolerance)
 
-    with ThreadPoolExecutor(THREADS) as threads:
-        try:
-            return list(threads.map(root, draws))
-        except BaseException:
-            ended.set()
-            raise
+    return side_by_side(root, draws, check=check)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -260,7 +260,23 @@ class Draws:
         self.prefixes = prefixes or ()
         self._kept: dict[tuple[tuple[float, ...], int, int, int], Draw] = {}
         self._lock = Lock()
-        self._named: bytes | None = None
+        self._recipe: bytes | None = None
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Say what draws are made from; those that were made stay behind."""
+        return self.laws, self.seed, self.arrivals, self.prefixes
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Make the same draws elsewhere."""
+        laws, seed, arrivals, prefixes = state
+        self.__init__(laws, seed, arrivals, prefixes)  # type: ignore[misc]
+
+    @property
+    def recipe(self) -> bytes:
+        """The name of what draws are made from: lengths, arrivals and prefixes."""
+        if self._recipe is None:  # traces are long: once
+            self._recipe = content_key(self.laws, _that_tell(self.arrivals), self.prefixes)
+        return self._recipe
 
     def named(
         self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int
@@ -270,9 +286,7 @@ class Draws:
 
     def name_of(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> bytes:
         """Return the name of a draw; arguments as :meth:`get`."""
-        if self._named is None:  # traces are long: once
-            self._named = content_key(self.laws, _that_tell(self.arrivals), self.prefixes)
-        return content_key(self._named, _mix_of(rates_rps), n, self.seed, replication, stream)
+        return content_key(self.recipe, _mix_of(rates_rps), n, self.seed, replication, stream)
 
     def get(self, rates_rps: tuple[float, ...], n: int, replication: int, stream: int) -> Draw:
         """Return the draw of one replication.

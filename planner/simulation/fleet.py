@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from planner.problem.arrivals import UserArrivals
 from planner.simulation.interval import Estimate, attainment_interval
-from planner.simulation.points import measured, store_at_hand
-from planner.simulation.pool import PoolRun, PoolSetup, run_pool
+from planner.simulation.points import measured, simulated, store_at_hand
+from planner.simulation.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,11 +22,9 @@ if TYPE_CHECKING:
     from planner.simulation.effort import Effort, RunSize
     from planner.simulation.meter import Meter
     from planner.simulation.point_store import PointStore
+    from planner.simulation.pool import PoolRun, PoolSetup
 
 Verdict = Literal["kept", "broken", "undecided"]
-
-THREADS: Final = 2
-"""The kernel releases the interpreter, so replications overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,24 +166,23 @@ def sample_fleet(
         for p, n in zip(pools, sizes, strict=True)
     ]
 
-    def one(job: tuple[int, int]) -> PoolRun:
+    def one(job: tuple[int, int], _: object) -> PoolRun:
         p, r = job
         rate = sum(pools[p].load_rps) * multiple
         setup, draw = pools[p].setup, draws[p][r]
         if keep:
-            return run_pool(setup, draw.drawn(), rate, study.deadlines, keep=True, parts=parts)
+            return simulated(setup, draw, rate, study.deadlines, keep=True, parts=parts)
         return measured(study.points, setup, draw, rate, study.deadlines)
 
     jobs = [(p, r) for p in range(len(pools)) for r in range(size.replications)]
-    with ThreadPoolExecutor(THREADS) as threads:
-        runs = list(threads.map(one, jobs))
-    simulated = sum(sizes) * size.replications
+    runs = side_by_side(one, jobs)
+    requests = sum(sizes) * size.replications
     users = tuple(
         (w, law) for w, law in enumerate(study.draws.arrivals) if isinstance(law, UserArrivals)
     )
     if users:
-        simulated = sum(run.simulated for run in runs)
-    study.meter.count(simulated)
+        requests = sum(run.simulated for run in runs)
+    study.meter.count(requests)
     rows = tuple(
         tuple(runs[p * size.replications : (p + 1) * size.replications]) for p in range(len(pools))
     )

@@ -6,20 +6,19 @@ other, and most of it cancels in the difference.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planner.simulation.capacity import LONG_RUN
-from planner.simulation.fleet import THREADS
 from planner.simulation.interval import Estimate, t_interval
-from planner.simulation.pool import PoolRun, run_pool
+from planner.simulation.points import measured
+from planner.simulation.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from planner.simulation.fleet import Study
-    from planner.simulation.pool import PoolSetup
+    from planner.simulation.pool import PoolRun, PoolSetup
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +57,15 @@ def paired_difference(
         One difference per workload.
     """
     n = max(requests, LONG_RUN * one.simulated, LONG_RUN * other.simulated)
-    draws = [study.draws.get(load_rps, n, r, stream) for r in range(replications)]
+    draws = [study.draws.named(load_rps, n, r, stream) for r in range(replications)]
     rate = sum(load_rps)
 
-    def run(job: tuple[PoolSetup, int]) -> PoolRun:
+    def run(job: tuple[PoolSetup, int], _: object) -> PoolRun:
         setup, r = job
-        return run_pool(setup, draws[r], rate, study.deadlines)
+        return measured(study.points, setup, draws[r], rate, study.deadlines)
 
     jobs = [(setup, r) for setup in (one, other) for r in range(replications)]
-    with ThreadPoolExecutor(THREADS) as threads:
-        runs = list(threads.map(run, jobs))
+    runs = side_by_side(run, jobs)
     study.meter.count(n * len(jobs))
     first = np.array([r.attainment for r in runs[:replications]])
     second = np.array([r.attainment for r in runs[replications:]])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from planner.simulation.crew import crew_at_hand
+from planner.simulation.draw import NamedDraw
 from planner.simulation.group import GroupShares
 from planner.simulation.point_key import meaning_of_numbers, point_key
 from planner.simulation.pool import PoolRun, run_pool
@@ -16,11 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planner.problem.deadlines import Deadlines
-    from planner.simulation.draw import Draw, NamedDraw
+    from planner.simulation.draw import Draw, Draws
     from planner.simulation.point_store import PointStore
     from planner.simulation.pool import PoolSetup
 
 COUNTS: Final = ("offered", "compliant", "prompt_tokens", "cached_tokens")
+
+MOST_DRAWS: Final = 2
+"""Questions whose draws a process keeps for the next run."""
 
 _store: PointStore | None = None
 
@@ -56,14 +62,57 @@ def measured(
     Arguments as :func:`planner.simulation.pool.run_pool`. Requests without a name are simulated.
     """
     if store is None or requests.name is None:
-        return run_pool(setup, requests.drawn(), rate_rps, deadlines)
+        return simulated(setup, requests, rate_rps, deadlines)
     key = point_key(meaning_of_numbers(), setup, requests.name, rate_rps, deadlines)
     kept = store.find(key)
     run = read_run(kept) if kept is not None else None
     if run is None:
-        run = run_pool(setup, requests.drawn(), rate_rps, deadlines)
+        run = simulated(setup, requests, rate_rps, deadlines)
         store.keep(key, write_run(run))
     return run
+
+
+def simulated(
+    setup: PoolSetup,
+    requests: Draw | NamedDraw,
+    rate_rps: float,
+    deadlines: Deadlines,
+    *,
+    keep: bool = False,
+    parts: bool = True,
+) -> PoolRun:
+    """Simulate a pool, in a process of its own where there is one for it.
+
+    Arguments as :func:`planner.simulation.pool.run_pool`.
+    """
+    crew = crew_at_hand()
+    if crew is None:
+        return run_pool(setup, requests.drawn(), rate_rps, deadlines, keep=keep, parts=parts)
+    return crew.call(_run_elsewhere, setup, requests, rate_rps, deadlines, keep, parts)
+
+
+def _run_elsewhere(
+    setup: PoolSetup,
+    requests: Draw | NamedDraw,
+    rate_rps: float,
+    deadlines: Deadlines,
+    keep: bool,
+    parts: bool,
+) -> PoolRun:
+    if isinstance(requests, NamedDraw):
+        requests = replace(requests, draws=_draws_like(requests.draws))
+    return run_pool(setup, requests.drawn(), rate_rps, deadlines, keep=keep, parts=parts)
+
+
+_draws: dict[tuple[bytes, int], Draws] = {}
+
+
+def _draws_like(draws: Draws) -> Draws:
+    """Return draws that may have been made here for an earlier run."""
+    name = draws.recipe, draws.seed
+    while name not in _draws and len(_draws) >= MOST_DRAWS:
+        _draws.pop(next(iter(_draws)))
+    return _draws.setdefault(name, draws)
 
 
 def write_run(run: PoolRun) -> bytes:

@@ -12,14 +12,18 @@ from typer.testing import CliRunner
 from planner.cli.app import app
 from planner.kernels import plain
 from planner.kernels import pool as kernel_pool
+from planner.planning.answer import plan_scenario
+from planner.scenario.load import load_scenario
 from planner.simulation import points
 from planner.simulation.capacity import margin_at, pool_capacity
-from planner.simulation.effort import PLAIN_EFFORT, RunSize
+from planner.simulation.effort import PLAIN_EFFORT, Effort, RunSize
 from planner.simulation.fleet import FleetPool, sample_fleet
 from planner.simulation.group import GroupShares
+from planner.simulation.point_folder import points_kept_in
 from planner.simulation.point_store import PointStore
 from planner.simulation.points import measured, read_run, write_run
 from planner.simulation.pool import run_pool
+from planner.spec import dump_json
 from tests.problems import affine_law, setup, spread, study
 
 POOL = setup(affine_law(5, 20, 512), 16, replicas=2)
@@ -133,31 +137,41 @@ policies: {tp_degrees: [1], max_num_batched_tokens: [2048], max_num_seqs: [64]}
 """
 
 
-def planner(*words):
+FEW = RunSize(1_000, 2, 200)
+LITTLE = Effort(1_000, FEW, FEW, 1_000, 1_000, 4)
+
+
+def test_plans_with_and_without_a_store_are_the_same_bytes(tmp_path):
+    scenario, cache = tmp_path / "s.yaml", tmp_path / "cache"
+    scenario.write_text(SCENARIO)
+    texts, stores = [], []
+    for folder in (None, cache, cache):
+        with points_kept_in(folder) as store:
+            texts.append(dump_json(plan_scenario(load_scenario(scenario, ()), effort=LITTLE)))
+            stores.append(store)
+    assert texts[0] == texts[1] == texts[2]
+    assert json.loads(texts[0])["pools"]
+    assert stores[2].found == stores[2].asked > 0
+
+
+def capacity(scenario, *words):
+    words = ["capacity", scenario, "--precision", "20%", "--json", *words]
     found = CliRunner().invoke(app, [str(word) for word in words])
     assert found.exit_code == 0, found.output
     return found
 
 
-def test_plans_with_and_without_a_cache_are_the_same_bytes(tmp_path):
+def test_the_command_keeps_what_it_measured_where_it_is_told(tmp_path):
     scenario, cache = tmp_path / "s.yaml", tmp_path / "cache"
     scenario.write_text(SCENARIO)
-    texts = []
-    for i, words in enumerate((["--no-cache"], ["--cache-dir", cache], ["--cache-dir", cache])):
-        planner("plan", scenario, "-o", tmp_path / f"{i}.json", *words)
-        texts.append((tmp_path / f"{i}.json").read_bytes())
-    assert texts[0] == texts[1] == texts[2]
-    assert json.loads(texts[0])["status"] == "optimal"
+    first = capacity(scenario, "--cache-dir", cache)
     assert list(cache.glob("points-*.sqlite3"))
-
-
-def test_a_cache_that_cannot_be_used_does_no_harm(tmp_path):
-    scenario = tmp_path / "s.yaml"
-    scenario.write_text(SCENARIO)
+    assert capacity(scenario, "--cache-dir", cache).stdout == first.stdout
     (tmp_path / "file").write_text("")
-    found = planner("capacity", scenario, "--cache-dir", tmp_path / "file" / "cache")
-    assert found.stderr.count("\n") == 1
-    assert "measured points are not kept" in found.stderr
+    harmless = capacity(scenario, "--cache-dir", tmp_path / "file" / "cache")
+    assert harmless.stdout == first.stdout
+    assert harmless.stderr.count("\n") == 1
+    assert "measured points are not kept" in harmless.stderr
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
     found = []
     for threads in (1, 4):
         asked = question(text, tmp_path)
-        asked.pricing.threads = threads
+        asked.pricing.runs.threads = threads
         asked.pricing.run()
         points = {j: (f.capacity_rps, f.points) for j, f in asked.pricing.measured().items()}
         found.append((points, asked.study.meter.requests, asked.pricing.proof))
@@ -94,7 +94,7 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
 def test_time_that_is_over_ends_all_runs(tmp_path: Path) -> None:
     text = scenario([workload(CHAT, SMALL_LLM, 40, LOOSE)], {"h100-sxm": 2.99}, tp="[1, 2]")
     asked = question(text, tmp_path)
-    asked.pricing.clock = Clock(0.0)
+    asked.pricing.clock = asked.pricing.runs.clock = Clock(0.0)
     with pytest.raises(LimitReachedError):
         asked.pricing.run()
     assert asked.pricing.measured() == {}
