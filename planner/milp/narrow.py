@@ -1,15 +1,18 @@
 """A first fleet from the few templates that the linear relaxation finds nearly worth having.
 
-Most of a large program's templates are of no use to any good fleet. Solving over the few with
-the least reduced cost finds a fleet in a fraction of the time, and the relaxation's bound, which
-covers every template, often proves it within the gap; else it is the whole program's first
-incumbent.
+Most of a large program's templates are of no use to any good fleet. First the units of the
+relaxation are rounded, by a program in which each count may only move to its next whole numbers:
+where units are many, that is a good fleet in a moment. Then the few templates with the least
+reduced cost are solved over. The relaxation's bound, which covers every template, often proves one
+of these fleets within the gap; else it is the whole program's first incumbent.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from planner.milp import highs
 from planner.milp.highs import Answer
@@ -24,6 +27,15 @@ FEW: Final = 50
 """Templates that are kept, or three per workload if that is more."""
 TIME_SHARE: Final = 0.15
 """Of the time limit, for the solve over few templates."""
+FEW_GAP: Final = 0.75
+"""Of the gap asked for, to which the few are solved if the relaxation does not prove them first."""
+ROUNDING_SHARE: Final = 0.03
+"""Of the time limit, for rounding the relaxation."""
+HOPELESS: Final = 3.0
+"""Gaps of the rounded fleet to the relaxation, in those allowed, beyond which no fleet is likely
+to be proven by the relaxation: units are few and large, and the whole program decides."""
+USED: Final = 1e-6
+"""Units of the relaxation above which a column is in use."""
 
 
 def run(model: Model, program: Program, settings: Settings, start: Floats | None) -> Answer:
@@ -41,20 +53,63 @@ def run(model: Model, program: Program, settings: Settings, start: Floats | None
     relaxed = highs.run(program.relaxed(), settings)
     if relaxed.x is None or relaxed.row_duals is None or relaxed.bound is None:
         return dataclasses.replace(relaxed, x=None, bound=None)
+    until = _until(program, settings, relaxed.bound)
+    start, off = _better(program, start, _rounded(program, relaxed.x, until), relaxed.bound)
+    allowed = _allowed(settings, relaxed.bound)
+    if start is not None and off <= 0.99 * allowed:
+        return Answer("optimal", start, relaxed.bound)
+    if HOPELESS * allowed < off < float("inf"):
+        return _whole(program, settings, start, relaxed.bound)
     losses = loss_per_unit(model, program, relaxed.row_duals)
     kept = set(sorted(model.data.J, key=losses.__getitem__)[:few])
     narrow = _only(model, program, kept, start)
-    first = highs.run(narrow, _until(program, settings, relaxed.bound), start)
+    first = highs.run(narrow, until, start)
     left = dataclasses.replace(settings, time_limit_s=settings.time_limit_s * (1 - TIME_SHARE))
     if first.x is None:
         return highs.run(program, left, start)
     found = program.objective(first.x)
     if abs(found - relaxed.bound) <= _allowed(settings, found):
         return Answer("optimal", first.x, relaxed.bound)
-    answer = highs.run(program, left, first.x)
+    return _whole(program, left, first.x, relaxed.bound)
+
+
+def _whole(program: Program, settings: Settings, start: Floats | None, bound: float) -> Answer:
+    """Solve over every template, from a fleet and a bound that are known."""
+    answer = highs.run(program, settings, start)
     if answer.x is None and answer.status == "limit":
-        return Answer("limit", first.x, relaxed.bound)
+        return Answer("limit", start, bound)
     return answer
+
+
+def _rounded(program: Program, x: Floats, until: Settings) -> Floats | None:
+    """Round the relaxation: every whole column in use to a next number, or one more; else none.
+
+    Args:
+        program: The whole program.
+        x: The relaxation's columns, shape ``(c,)``.
+        until: When a fleet is good enough.
+
+    Returns:
+        The best fleet so, by column; None where none keeps every row.
+    """
+    used = program.integer & (x > USED)
+    lower = np.where(program.integer, np.maximum(program.lower, np.floor(x + USED)), program.lower)
+    most = np.where(used, np.ceil(x - USED) + 1, np.maximum(program.lower, 0.0))
+    upper = np.where(program.integer, np.minimum(program.upper, most), program.upper)
+    near = dataclasses.replace(program, lower=np.minimum(lower, upper), upper=upper)
+    time_s = until.time_limit_s * ROUNDING_SHARE / TIME_SHARE
+    return highs.run(near, dataclasses.replace(until, time_limit_s=time_s)).x
+
+
+def _better(
+    program: Program, one: Floats | None, other: Floats | None, bound: float
+) -> tuple[Floats | None, float]:
+    """Return the better of two fleets, and how far it is from a bound; infinite without any."""
+    found = [x for x in (one, other) if x is not None]
+    if not found:
+        return None, float("inf")
+    best = min(found, key=lambda x: abs(program.objective(x) - bound))
+    return best, abs(program.objective(best) - bound)
 
 
 def loss_per_unit(model: Model, program: Program, row_duals: Floats) -> dict[str, float]:
@@ -103,8 +158,8 @@ def _until(program: Program, settings: Settings, bound: float) -> Settings:
     return dataclasses.replace(
         settings,
         time_limit_s=settings.time_limit_s * TIME_SHARE,
-        gap=settings.gap / 4,
-        absolute_gap=settings.absolute_gap / 4,
+        gap=FEW_GAP * settings.gap,
+        absolute_gap=FEW_GAP * settings.absolute_gap,
         target=bound - allowed if program.maximise else bound + allowed,
     )
 

@@ -7,6 +7,7 @@ import pytest
 from planner.milp import choose, highs, narrow
 from planner.milp.formulation import model_of
 from planner.milp.highs import Settings
+from planner.milp.program import Program
 from tests.instances import fleet_problem
 
 
@@ -37,6 +38,28 @@ def test_few_templates_prove_as_much_as_all() -> None:
     assert narrowed.gap <= 1e-3
     assert narrowed.bound <= program.objective(whole.x) * (1 + 1e-6)
     assert whole.bound <= narrowed.objective * (1 + 1e-6)
+
+
+def test_many_units_are_rounded_to_a_proven_fleet_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of units to 1 %: rounding a few counts costs less, so no other is solved."""
+    model = model_of(fleet_problem(demand=10.0, templates=100))
+    program = model.cost_program()
+    sizes = []
+    run = highs.run
+
+    def counted(one: Program, *rest: Settings) -> highs.Answer:
+        sizes.append(int((one.integer & (one.upper > one.lower)).sum()))
+        return run(one, *rest)
+
+    monkeypatch.setattr(highs, "run", counted)
+    answer = narrow.run(model, program, Settings(gap=1e-2), None)
+    relaxed = run(program.relaxed(), Settings())
+    assert answer.x is not None
+    assert relaxed.bound is not None
+    assert relaxed.bound <= program.objective(answer.x) <= relaxed.bound * 1.01
+    assert answer.bound == relaxed.bound
+    assert len(sizes) == 2
+    assert sizes[1] < int(program.integer.sum()) / 2  # units that the relaxation has no use for
 
 
 def test_a_gap_that_few_cannot_prove_is_closed_over_all() -> None:
