@@ -241,6 +241,11 @@ def options_of(scenario: Scenario, catalogue: Catalogue) -> list[Option]:
                 ),
             )
         )
+        if one.kv_dtypes is not None and len(one.kv_dtypes) == 1:
+            other = "bf16" if "fp8" in one.kv_dtypes else "fp8"
+            both = f"workloads.{one.id}.kv_dtypes=[{', '.join((*one.kv_dtypes, other))}]"
+            place = f"workloads.{one.id}.kv_dtypes"
+            found.append(Option(place, ", ".join(one.kv_dtypes), ((other, (both,)),)))
     degrees = {d for one in scenario.workloads for d in tp_degrees_of(catalogue.llm(one.model))}
     found.append(
         _one_more("tp_degrees", policies.tp_degrees, [d for d in (1, 2, 4, 8) if d in degrees])

@@ -14,6 +14,7 @@ from planner.curves.memory import kv_bytes_per_token_per_device
 from planner.errors import InputError
 from planner.explanation.pattern import not_considered
 from planner.planning import study_of
+from planner.planning.levers import options_of
 from planner.problem.resolve import resolve
 from planner.scenario.load import load_scenario
 
@@ -231,3 +232,13 @@ def test_moved_weights_gain_less_than_their_bytes():
     eight, four = (in_precision(curve, p).step_law.step_s[0] for p in ("fp8", "nvfp4"))
     assert curve.step_law.step_s[0] > eight > four
     assert math.log(curve.step_law.step_s[0] / eight) < math.log(2)
+
+
+def test_the_other_format_of_the_cache_is_an_option_where_one_is_stated(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO)
+    options = options_of(
+        load_scenario(path, ("workloads.chat.kv_dtypes=[bf16]",)).scenario, CATALOGUE
+    )
+    (option,) = (o for o in options if o.name.endswith("kv_dtypes"))
+    assert option.ways == (("fp8", ("workloads.chat.kv_dtypes=[bf16, fp8]",)),)
