@@ -18,12 +18,14 @@ def shape(accelerator: str = "h100-sxm", devices: int = 8, joined: int = 8) -> N
     )
 
 
-def domain(zone: str, rack: str | None, *free: int, of: NodeShape | None = None) -> Domain:
+def domain(
+    zone: str, rack: str | None, *free: int, of: NodeShape | None = None, region: str = "eu"
+) -> Domain:
     """A domain of one node per number of free devices."""
     kind = of or shape()
     return Domain(
         id=".".join(part for part in (zone, rack, kind.accelerator) if part),
-        region="eu",
+        region=region,
         zone=zone,
         rack=rack,
         shape=kind,

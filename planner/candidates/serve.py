@@ -13,13 +13,14 @@ import numpy as np
 
 from planner.candidates.number_formats import accepts, suits
 from planner.candidates.physics import Reachable, lengths_of, reachable
+from planner.candidates.regions import regions_of, stands_in
 from planner.candidates.template import Build, Removed, Template
 from planner.kernels.engine import COMPILED
 from planner.problem.arrivals import UserArrivals
 from planner.simulation.lengths import longest_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from planner.problem.resolve import Problem
     from planner.simulation.fleet import Study
@@ -70,7 +71,7 @@ def templates_of(
         check()
         able = []
         for w, demand in enumerate(problem.demands):
-            if not accepts(demand, build):
+            if not accepts(demand, build) or not stands_in(problem, build, demand.regions):
                 continue
             barrier = (
                 _beyond_context(problem, study, build, w)
@@ -93,18 +94,36 @@ def templates_of(
 def _groups(problem: Problem, build: Build, able: list[int]) -> Iterator[tuple[int, ...]]:
     """Yield the sets of workloads that replicas of a build may serve."""
     sharing = problem.policies.sharing
-    together = tuple(able)
-    rivals = [w for w, d in enumerate(problem.demands) if accepts(d, build)]
+    rivals = [
+        w
+        for w, d in enumerate(problem.demands)
+        if accepts(d, build) and stands_in(problem, build, d.regions)
+    ]
     if sharing == "shared" and len(rivals) > 1:
-        if len(able) == len(rivals):
-            yield together
+        for asked in _where_alike(problem, build, rivals):
+            if set(asked) <= set(able):
+                yield asked
         return
     for w in able:
         yield (w,)
     apart = {part for whole in problem.wholes for part in whole.parts[1:]}
     together = tuple(w for w in able if w not in apart)
-    if sharing == "search" and len(together) > 1:
-        yield together
+    for alike in _where_alike(problem, build, together) if sharing == "search" else ():
+        if len(alike) > 1:
+            yield alike
+
+
+def _where_alike(
+    problem: Problem, build: Build, workloads: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
+    """Yield workloads that one replica may serve: all where they share a region, else by region."""
+    if stands_in(problem, build, regions_of(problem, workloads)):
+        yield tuple(workloads)
+        return
+    alike: dict[frozenset[str] | None, list[int]] = {}
+    for w in workloads:
+        alike.setdefault(problem.demands[w].regions, []).append(w)
+    yield from map(tuple, alike.values())
 
 
 def _scheduled(problem: Problem, build: Build, serves: tuple[int, ...]) -> Iterator[Build]:

@@ -63,6 +63,8 @@ def _replica(
         yield f"{name}: runs on {domain.shape.accelerator}"
     if w.domain not in (None, domain.id):
         yield f"{name}: is in {domain.id}, and {w.domain} was promised"
+    if w.regions is not None and domain.region not in w.regions:
+        yield f"{name}: is in {domain.region}, where it may not be"
     for part in parts:
         if not all(_is_free(domain, part.node, d) for d in part.devices):
             yield f"{name}: uses devices of {domain.id} that are not free"

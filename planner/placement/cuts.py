@@ -11,6 +11,8 @@ weights 0 and 1.
 *Least fleet.* Where no weights are broken, the fleet is made smaller as long as it still has no
 place. A fleet with as many replicas of every size and above as what is left has none either: one
 replica of its own can stand wherever a larger one does. So one of those counts must be smaller.
+
+What may stand in some regions only is counted there as well, and by its regions in a least fleet.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.optimize import linprog
 
-from planner.placement.short import largest_across, room_for
+from planner.placement.short import largest_across, only_in, region_sets, room_for
 from planner.topology import Bound, Cut
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from planner.placement.islands import Island
     from planner.placement.program import Item
+    from planner.placement.wanted import Short
     from planner.topology import Topology
 
     Sizes = Mapping[int, int]
@@ -46,32 +49,36 @@ MOST_TRIES: Final = 60
 """Smaller fleets that are tried; the least one found by then makes the cut."""
 
 
-def counting_cut(
-    topology: Topology, islands: Sequence[Island], accelerator: str, size: int, reason: str
-) -> Cut:
-    """Return the row on replicas of ``size`` devices or more of an accelerator."""
-    most = _room_for(topology, islands, accelerator, ((size, 1),))
-    return Cut((Bound(most, most, accelerator, ((size, 1),)),), reason)
+def counting_cut(topology: Topology, islands: Sequence[Island], short: Short) -> Cut:
+    """Return the row of what is short: replicas from a size on, or devices."""
+    near = _near(islands, short.regions)
+    if short.size is not None:
+        weights: tuple[tuple[int, int], ...] = ((short.size, 1),)
+        most = _room_for(topology, islands, near, short.accelerator, weights)
+    else:
+        most = sum(_free(near, short.accelerator).elements())
+        weights = tuple((size, size) for size in range(1, min(most + 1, LARGEST) + 1))
+    bound = Bound(most, most, short.accelerator, weights, regions=short.regions)
+    return Cut((bound,), short.reason)
 
 
-def devices_cut(
-    topology: Topology, islands: Sequence[Island], accelerator: str, reason: str
-) -> Cut:
-    """Return the row on the devices of an accelerator."""
-    most = sum(len(i.slots) for i in islands if i.domain.shape.accelerator == accelerator)
-    sizes = range(1, min(most + 1, LARGEST) + 1)
-    weights = tuple((size, size) for size in sizes)
-    return Cut((Bound(most, most, accelerator, weights),), reason)
+def _near(islands: Sequence[Island], regions: frozenset[str] | None) -> list[Island]:
+    return [i for i in islands if regions is None or i.domain.region in regions]
 
 
 def hull_cut(
     topology: Topology, items: Sequence[Item], islands: Sequence[Island], reason: str
 ) -> Cut | None:
     """Return the row that a fleet breaks by most; None if it breaks none."""
-    for accelerator in dict.fromkeys(i.accelerator for i in items):
-        counts = _replicas(items, accelerator)
-        free = _free(islands, accelerator)
-        largest = max(free, default=0)
+    scopes = [(g, None) for g in dict.fromkeys(i.accelerator for i in items)]
+    for accelerator, regions in [
+        *scopes,
+        *((g, r) for g, _ in scopes for r in region_sets(items)),
+    ]:
+        near = _near(islands, regions)
+        counts = _replicas(only_in(items, regions), accelerator)
+        free = _free(near, accelerator)
+        largest = max(_free(islands, accelerator), default=0)
         sizes = sorted(s for s in counts if s <= largest)
         if not sizes or not free:
             continue
@@ -79,9 +86,10 @@ def hull_cut(
         asked = {s: counts[s] for s in sizes}
         asked[sizes[-1]] += sum(n for s, n in counts.items() if s > largest)
         weights = _whole(asked, _weights(asked, free))
-        most = _room_for(topology, islands, accelerator, weights)
+        most = _room_for(topology, islands, near, accelerator, weights)
         if sum(_at(weights, s) * n for s, n in asked.items()) > most:
-            return Cut((Bound(most, most, accelerator, weights),), reason)
+            bound = Bound(most, most, accelerator, weights, regions=regions)
+            return Cut((bound,), reason)
     return None
 
 
@@ -104,16 +112,19 @@ def least_cut(
     least = _least([i for i in items if i.count], fails)
     bounds = []
     alone = [i for i in least if all(w.group is None for w, _ in i.members)]
-    for accelerator in dict.fromkeys(i.accelerator for i in alone):
+    for accelerator, regions in dict.fromkeys((i.accelerator, i.regions) for i in alone):
         sizes = Counter[int]()
         for item in alone:
-            if item.accelerator == accelerator:
+            if (item.accelerator, item.regions) == (accelerator, regions):
                 sizes[item.size] += item.count
         for size in sorted(sizes):
             many = sum(n for s, n in sizes.items() if s >= size)
             weights = ((size, 1),)
-            reach = max(_room_for(topology, islands, accelerator, weights), many - 1)
-            bounds.append(Bound(many - 1, reach, accelerator, weights, alone=True))
+            near = _near(islands, regions)
+            reach = max(_room_for(topology, islands, near, accelerator, weights), many - 1)
+            bounds.append(
+                Bound(many - 1, reach, accelerator, weights, alone=True, regions=regions, just=True)
+            )
     everything = sum(len(i.slots) for i in islands)
     for item in least:
         if item in alone:
@@ -168,16 +179,17 @@ def _free(islands: Sequence[Island], accelerator: str) -> Counter[int]:
 def _room_for(
     topology: Topology,
     islands: Sequence[Island],
+    near: Sequence[Island],
     accelerator: str,
     weights: tuple[tuple[int, int], ...],
 ) -> int:
-    """Return the most weight that the islands of an accelerator hold.
+    """Return the most weight that those of the islands which are near hold of an accelerator.
 
     Where replicas may lie over islands, weights are of those that one island holds, or of one
     size that takes whole ones.
     """
     domains: dict[str, Counter[int]] = {}
-    for island in islands:
+    for island in near:
         if island.domain.shape.accelerator == accelerator:
             domains.setdefault(island.domain.id, Counter())[len(island.slots)] += 1
     across = largest_across(topology, islands, accelerator)

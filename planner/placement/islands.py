@@ -52,7 +52,8 @@ def all_islands(
                 if wish is None or not mine.issuperset(places) or wish.devices != len(places):
                     continue
                 right = wish.accelerator == domain.shape.accelerator
-                if right and wish.domain in (None, domain.id):
+                near = wish.regions is None or domain.region in wish.regions
+                if right and near and wish.domain in (None, domain.id):
                     staying.append((replica, places))
             found.append(Island(domain, slots, tuple(sorted(staying))))
     return tuple(found)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ortools.sat.python import cp_model
 
-from planner.placement.cuts import counting_cut, devices_cut, hull_cut, least_cut
+from planner.placement.cuts import counting_cut, hull_cut, least_cut
 from planner.placement.enough import enough
 from planner.placement.islands import all_islands
 from planner.placement.names import name_them
@@ -111,14 +111,9 @@ def _counted(
     shorts: Sequence[Short],
 ) -> tuple[Cut, ...]:
     """Return the rows of what is too small, for any replicas."""
-    if any(i.domain is not None for i in items):
+    if any(i.domain is not None or i.at for i in items):
         return ()
-    return tuple(
-        counting_cut(topology, islands, s.accelerator, s.size, s.reason)
-        if s.size is not None
-        else devices_cut(topology, islands, s.accelerator, s.reason)
-        for s in shorts
-    )
+    return tuple(counting_cut(topology, islands, short) for short in shorts)
 
 
 def _with_cut(
@@ -130,7 +125,7 @@ def _with_cut(
     effort: float,
 ) -> NotPlaced:
     """Add the row that the fleet breaks, where it is proven to have no place."""
-    if not found.proven or any(i.domain is not None for i in items):
+    if not found.proven or any(i.domain is not None or i.at for i in items):
         return found
     cut = hull_cut(topology, items, islands, found.reason) or least_cut(
         topology,

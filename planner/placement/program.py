@@ -49,6 +49,7 @@ class Item:
     per_unit: int = 1
     within: Level = "world"
     at: tuple[tuple[str, int], ...] = ()
+    regions: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -93,7 +94,7 @@ def items_of(wanted: Sequence[Wanted]) -> tuple[Item, ...]:
         else:
             items.append(
                 Item(w.pool, w.accelerator, w.devices, w.replicas, w.domain, ((w, 1),),
-                     w.group, w.per_unit, w.within, w.at)
+                     w.group, w.per_unit, w.within, w.at, w.regions)
             )  # fmt: skip
     for group, members in bundles.items():
         size = sum(w.devices * w.per_unit for w in members)
@@ -101,7 +102,9 @@ def items_of(wanted: Sequence[Wanted]) -> tuple[Item, ...]:
         domain = next((w.domain for w in members if w.domain), None)
         count = first.replicas // first.per_unit
         parts = tuple((w, w.per_unit) for w in members)
-        items.append(Item(group, first.accelerator, size, count, domain, parts))
+        items.append(
+            Item(group, first.accelerator, size, count, domain, parts, regions=first.regions)
+        )
     return tuple(items)
 
 
@@ -163,7 +166,8 @@ def _named(items: tuple[Item, ...], name: str) -> Item:
 
 def _may_be_in(item: Item, domain: Domain) -> bool:
     right = item.accelerator == domain.shape.accelerator
-    return right and item.domain in (None, domain.id)
+    near = item.regions is None or domain.region in item.regions
+    return right and near and item.domain in (None, domain.id)
 
 
 def _what_stays(p: Program, islands: Sequence[Island]) -> dict[Room, list[Expr]]:

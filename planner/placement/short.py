@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from planner.placement.wanted import Short
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from planner.placement.islands import Island
     from planner.placement.program import Item
     from planner.topology import Topology
+
+
+MOST_SETS: Final = 60
+"""Sets of regions that are looked at."""
 
 
 def shorts_of(
@@ -38,7 +43,29 @@ def shorts_of(
         for scope, here in scopes:
             free = [free_in[d] for d in scope if d in free_in]
             found += _rows(accelerator, scope, here, free, across)
+        for regions in region_sets(mine):
+            near = [d for d in topology.domains if d.shape.accelerator == accelerator]
+            scope = tuple(d.id for d in near if d.region in regions)
+            free = [free_in[d] for d in scope if d in free_in]
+            rows = _rows(accelerator, scope, only_in(mine, regions), free, across, regions)
+            found += [replace(row, regions=regions) for row in rows]
     return tuple(found)
+
+
+def region_sets(items: Sequence[Item]) -> tuple[frozenset[str], ...]:
+    """Return the sets of regions in which items may stand, and their unions, smallest first."""
+    found: set[frozenset[str]] = set()
+    for own in dict.fromkeys(i.regions for i in items if i.regions is not None):
+        if len(found) < MOST_SETS:
+            found |= {own, *(own | other for other in found)}
+    return tuple(sorted(found, key=lambda s: (len(s), sorted(s))))
+
+
+def only_in(items: Sequence[Item], regions: frozenset[str] | None) -> list[Item]:
+    """Return the items that may stand nowhere but in some regions; all where None."""
+    if regions is None:
+        return list(items)
+    return [i for i in items if i.regions is not None and i.regions <= regions]
 
 
 def _rows(
@@ -47,8 +74,11 @@ def _rows(
     items: Sequence[Item],
     free: Sequence[Counter[int]],
     across: int | None,
+    regions: frozenset[str] | None = None,
 ) -> Iterator[Short]:
     where = domains[0] if len(domains) == 1 else f"{len(domains)} domains"
+    if regions is not None:
+        where = " and ".join(sorted(regions))
     needs = sum(i.size * i.count for i in items)
     devices = sum(f * n for domain in free for f, n in domain.items())
     if needs > devices:

@@ -20,6 +20,8 @@ class Wanted:
     replicas: int
     domain: str | None = None
     """Where all of them must be; anywhere where None."""
+    regions: frozenset[str] | None = None
+    """Where each of them may be; anywhere where None."""
     group: str | None = None
     """Pools of one group are placed in units together."""
     per_unit: int = 1
@@ -73,6 +75,8 @@ class Short:
     reason: str
     size: int | None = None
     """Where replicas of so many devices or more are counted; None where devices are."""
+    regions: frozenset[str] | None = None
+    """Whose nodes are short for what may stand nowhere else; None: all nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from planner.candidates.regions import regions_of
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.fleet import Decision, Infeasibility
 from planner.milp import choose
@@ -36,7 +37,14 @@ ASKING_S = 5.0
 
 def fits_of(problem: Problem, frontiers: Mapping[str, Frontier]) -> tuple[Fit, ...]:
     """Return the rows of the question's cuts over templates."""
-    units = {j: (tuple(_parts(f.template.build)), _group(j, f)) for j, f in frontiers.items()}
+    units = {
+        j: (
+            tuple(_parts(f.template.build)),
+            _group(j, f),
+            regions_of(problem, f.template.serves),
+        )
+        for j, f in frontiers.items()
+    }
     return tuple(
         Fit(
             f"cut{c}",
@@ -75,8 +83,7 @@ def with_cuts(problem: Problem, fleet: Fleet) -> Problem | None:
         return None
     from planner.placement import refusal  # the solver takes a second to load
 
-    wanted = wanted_of(fleet)
-    refused = refusal(problem.topology, wanted, seed=problem.seed)
+    refused = refusal(problem.topology, wanted_of(fleet, problem), seed=problem.seed)
     fresh = tuple(c for c in refused.cuts if c not in problem.cuts) if refused is not None else ()
     return replace(problem, cuts=(*problem.cuts, *fresh)) if fresh else None
 
@@ -134,12 +141,19 @@ def no_room(problem: Problem, short: Shortfall, how: str) -> Infeasibility:
     cut = problem.cuts[int(name.removeprefix("cut")) - 1]
     bound = cut.any_of[int(i) - 1]
     needs = math.ceil(short.needs - 1e-6)
+    where = f" in {' or '.join(sorted(bound.regions))}" if bound.regions else ""
+    each = all(size == weight for size, weight in bound.weights)
     plain = len({weight for _, weight in bound.weights}) == 1
     if bound.group is not None:
         what, name = f"groups {bound.group}", f"room for groups {bound.group}"
+    elif each:
+        what, name = (
+            f"devices of {bound.accelerator}{where}",
+            f"devices of {bound.accelerator}{where}",
+        )
     elif plain:
         size = min(size for size, weight in bound.weights if weight)
-        what = f"replicas of {size} devices of {bound.accelerator} or more"
+        what = f"replicas of {size} devices of {bound.accelerator} or more{where}"
         name = f"room for {size} devices of {bound.accelerator} in one scale-up domain"
     else:
         weights = ", ".join(f"{weight} from {size} devices" for size, weight in bound.weights)

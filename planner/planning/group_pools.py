@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.candidates.groups import group_build, kv_bytes_per_token, mean_prompt, met
 from planner.candidates.link_classes import meetings_of
+from planner.candidates.regions import regions_of
 from planner.errors import InputError
 from planner.fleet import GroupLink, GroupWay, LimitUse
 from planner.planning.ways import TakenWay
@@ -135,11 +136,12 @@ def sides_to_place(pool: PoolChoice) -> Iterator[tuple[str, Build, int, int, str
         yield name + suffix, build, pool.units, n, name
 
 
-def wanted_of(fleet: Fleet, *, at_ends: bool = False) -> list[Wanted]:
+def wanted_of(fleet: Fleet, problem: Problem, *, at_ends: bool = False) -> list[Wanted]:
     """Return what of a fleet is placed.
 
     Args:
         fleet: Pools and their units.
+        problem: Says in which regions workloads may be served.
         at_ends: The sides of groups stand at the ends of their ways, not only as near as promised.
     """
     from planner.placement import Wanted  # the solver takes a second to load
@@ -151,6 +153,7 @@ def wanted_of(fleet: Fleet, *, at_ends: bool = False) -> list[Wanted]:
             per_unit=n,
             within=within_of(p),
             at=ends_of(p, pool, n) if at_ends else (),
+            regions=regions_of(problem, p.template.serves),
         )
         for p in fleet.pools
         for pool, build, units, n, group in sides_to_place(p)

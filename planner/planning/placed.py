@@ -45,7 +45,7 @@ def stand(problem: Problem, fleet: Fleet, current: FleetPlan | None) -> Standing
     said = (*topology.notes, *_on_the_way(problem))
     from planner.placement import NotPlaced, place  # the solver takes a second to load
 
-    wanted = wanted_of(fleet, at_ends=True)
+    wanted = wanted_of(fleet, problem, at_ends=True)
     existing = _existing(topology, current)
     found = place(topology, wanted, existing, seed=problem.seed)
     if isinstance(found, NotPlaced):

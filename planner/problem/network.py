@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Set
 
     from planner.errors import Where
     from planner.problem.resolve import Demand
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from planner.topology import Topology
 
 
-def network_s(topology: Topology | None, origin: str | None) -> float:
-    """Return the round trip of a workload's users to the farthest region with nodes.
+def network_s(
+    topology: Topology | None, origin: str | None, regions: Set[str] | None = None
+) -> float:
+    """Return the round trip of a workload's users to the farthest region that may serve them.
 
-    A workload may be served in any region, so it is promised what holds in the farthest.
+    Any of its replicas may get any of its requests, so it is promised what holds in the farthest.
     """
     if topology is None or origin is None:
         return 0.0
-    return max(topology.round_trip_s(origin, region) for region in topology.regions)
+    may = [r for r in topology.regions if regions is None or r in regions]
+    return max(topology.round_trip_s(origin, region) for region in may)
 
 
 def at_the_door(
@@ -36,14 +39,15 @@ def at_the_door(
     for demand in demands:
         i, origin = places[demand.id]
         known = topology is None or any(users.origin == origin for users in topology.users)
-        way = network_s(topology, origin) if known else 0.0
+        way = network_s(topology, origin, demand.regions) if known else 0.0
         over = _over(demand.slo, way)
         if over is None:
             yield replace(demand, slo=_less(demand.slo, way), network_s=way) if way else demand
             continue
         what = (
             f"{'.'.join(map(str, over))}: is over on the way: the round trip between {origin} and"
-            f" the farthest region takes {way:g} s; give a longer deadline, or leave the region out"
+            f" the farthest region that may serve it takes {way:g} s; give a longer deadline, or"
+            " name nearer regions"
         )
         mistakes.append((loaded.at("workloads", i, "slo", *over), f"workloads.{i}.slo.{what}"))
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from planner.scenario.nodes import NodeOffer
     from planner.scenario.scenario import Scenario
+    from planner.scenario.workload import Workload
 
 
 def places_of(nodes: Sequence[NodeOffer]) -> dict[str, tuple[str, ...]]:
@@ -80,8 +81,18 @@ def _no_places_are_named(scenario: Scenario) -> None:
         if getattr(scenario.limits, key):
             raise mistake(what, "limits", key)
     for i, workload in enumerate(scenario.workloads):
-        if workload.regions is not None:
+        if workload.regions is None:
+            continue
+        if scenario.topology is None:
+            what = "needs a topology, or nodes in place of accelerators"
             raise mistake(what, "workloads", i, "regions")
+        if scenario.policies.disaggregation is not None:
+            what = "groups of prefill and decode replicas stand in any region; leave it out"
+            raise mistake(what, "workloads", i, "regions")
+        if workload.completion_window is not None:
+            what = "work that may wait is done wherever units are free; leave it out"
+            raise mistake(what, "workloads", i, "regions")
+        _are_known(i, workload, sorted({n.region for n in scenario.topology.nodes}))
 
 
 def _limits_name_places(scenario: Scenario) -> None:
@@ -95,10 +106,14 @@ def _limits_name_places(scenario: Scenario) -> None:
             raise mistake("this place has a limit already; keep one", "limits", "power", i)
     regions = sorted({offer.region for offer in nodes if offer.region is not None})
     for i, workload in enumerate(scenario.workloads):
-        for k, name in enumerate(workload.regions or ()):
-            if name not in regions:
-                what = f"no nodes in region {name!r}; {nearest(name, regions)}"
-                raise mistake(what, "workloads", i, "regions", k)
+        _are_known(i, workload, regions)
+
+
+def _are_known(i: int, workload: Workload, regions: Sequence[str]) -> None:
+    for k, name in enumerate(workload.regions or ()):
+        if name not in regions:
+            what = f"no nodes in region {name!r}; {nearest(name, regions)}"
+            raise mistake(what, "workloads", i, "regions", k)
 
 
 def _names_are_one_place_each(nodes: Sequence[NodeOffer]) -> None:

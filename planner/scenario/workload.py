@@ -58,7 +58,7 @@ class Workload(Spec):
     free; deadlines count from when the planner lets it go. Needs ``traffic``."""
 
     regions: tuple[Slug, ...] | None = Field(default=None, min_length=1, max_length=100)
-    """Regions of ``nodes`` in which it may be served; any, where left out."""
+    """Regions of ``nodes`` or of the topology in which it may be served; any, where left out."""
 
     value: Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)] = 1.0
     """What a compliant request is worth, relative to those of other workloads: weighs goodput in

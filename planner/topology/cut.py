@@ -31,16 +31,30 @@ class Bound:
     """Whether replicas in groups are left out."""
     group: str | None = None
     """Units of this group are counted instead, each as one."""
+    regions: frozenset[str] | None = None
+    """Only what may stand nowhere but in these is counted; all where None."""
+    just: bool = False
+    """Whether only what may stand in just ``regions`` is counted, no more and no fewer."""
 
-    def weight_of(self, parts: Iterable[Part], group: str | None = None) -> int:
+    def weight_of(
+        self,
+        parts: Iterable[Part],
+        group: str | None = None,
+        regions: frozenset[str] | None = None,
+    ) -> int:
         """Return what a unit weighs.
 
         Args:
             parts: Its replicas.
             group: The name of its group, where it is one.
+            regions: In which it may stand; None: any.
         """
         if self.group is not None:
             return int(self.group == group)
+        if self.just and regions != self.regions:
+            return 0
+        if self.regions is not None and (regions is None or not regions <= self.regions):
+            return 0
         if self.alone and group is not None:
             return 0
         return sum(n * self._weight(size) for g, size, n in parts if g == self.accelerator)

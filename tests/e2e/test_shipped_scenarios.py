@@ -222,6 +222,16 @@ def test_tensor_parallel_over_a_slow_network_loses_in_dollars():
         assert len(replica.devices) == 4
 
 
+def test_workloads_kept_in_a_region_are_served_there():
+    plan = plan_of("two-regions")
+    assert [w.network_s for w in plan.workloads] == [0.02, 0.03]
+    regions = {d.id: d.region for d in plan.topology.domains}
+    at = {pool.id: {regions[r.domain] for r in plan.placement if r.pool == pool.id}
+          for pool in plan.pools}  # fmt: skip
+    served = {w.id: set.union(*(at[r.pool] for r in w.routing)) for w in plan.workloads}
+    assert served == {"chat-eu": {"eu"}, "chat-us": {"us"}}
+
+
 def test_same_seed_same_bytes():
     name = "quickstart"
     loaded = load_scenario(shipped("scenarios") / f"{name}.yaml")

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from planner.placement import Wanted, refusal
+from planner.placement import (
+    NotPlaced,
+    Placement,
+    Wanted,
+    broken_promises,
+    place,
+    refusal,
+)
 from planner.placement.cuts import hull_cut, least_cut
 from planner.placement.islands import all_islands
 from planner.placement.program import items_of
@@ -184,3 +191,69 @@ def test_groups_are_counted_by_name() -> None:
     found = refusal(t, units(2))
     assert found is not None
     assert [(b.group, b.most) for cut in found.cuts for b in cut.any_of] == [("g", 1)]
+
+
+def packs_in(
+    free: Mapping[str, Sequence[int]], fleet: Sequence[tuple[int, frozenset[str] | None]]
+) -> bool:
+    """Whether replicas, each with the regions where it may be, fit into islands by region."""
+    if not fleet:
+        return True
+    (size, regions), *rest = sorted(fleet, key=lambda one: -one[0])
+    for region, islands in free.items():
+        if regions is not None and region not in regions:
+            continue
+        for room in sorted({f for f in islands if f >= size}):
+            left = list(islands)
+            left[left.index(room)] -= size
+            if packs_in({**free, region: left}, rest):
+                return True
+    return False
+
+
+def test_rows_hold_where_replicas_are_bound_to_regions() -> None:
+    """Some may be in one of two regions, some in the other, some in both."""
+    rng = np.random.default_rng(21)
+    eu, us = frozenset({"eu"}), frozenset({"us"})
+    kinds = [(2, eu), (3, us), (4, None), (3, eu)]
+    seen = Counter[str]()
+    for _ in range(50):
+        free = {r: tuple(int(n) for n in rng.integers(1, 7, 2)) for r in ("eu", "us")}
+        counts = tuple(int(n) for n in rng.integers(0, 3, len(kinds)))
+        t = topology(
+            domain("a", "r", *free["eu"], region="eu"), domain("b", "r", *free["us"], region="us")
+        )
+
+        def fleet(many: Sequence[int]) -> list[tuple[int, frozenset[str] | None]]:
+            return [kind for kind, n in zip(kinds, many, strict=True) for _ in range(n)]
+
+        def kept(cut: Cut, many: Sequence[int]) -> bool:
+            return any(
+                sum(
+                    n * b.weight_of([(GPU, size, 1)], None, regions)
+                    for (size, regions), n in zip(kinds, many, strict=True)
+                )
+                <= b.most
+                for b in cut.any_of
+            )
+
+        wanted = [
+            Wanted(f"p{i}", GPU, size, n, regions=regions)
+            for i, ((size, regions), n) in enumerate(zip(kinds, counts, strict=True))
+            if n
+        ]
+        found = place(t, wanted) if wanted else None
+        fits = packs_in(free, fleet(counts))
+        assert found is None or isinstance(found, Placement) == fits, (free, counts)
+        if isinstance(found, Placement):
+            assert broken_promises(t, wanted, found.placed) == ()
+            seen["placed"] += 1
+        if not isinstance(found, NotPlaced):
+            continue
+        for cut in found.cuts:
+            seen["refused"] += 1
+            assert not kept(cut, counts), (free, counts, cut)
+            for other in itertools.product(range(4), repeat=len(kinds)):
+                if packs_in(free, fleet(other)):
+                    assert kept(cut, other), (free, counts, cut, other)
+    assert min(seen["placed"], seen["refused"]) >= 10

@@ -45,6 +45,27 @@ def test_the_round_trip_to_the_farthest_region_is_off_every_deadline_it_counts_i
     assert chat.slo.tpot == 0.05
 
 
+def test_a_workload_kept_near_loses_only_the_way_there(tmp_path: Path) -> None:
+    near = SCENARIO.replace("origin: town\n", "origin: town\n    regions: [eu]\n")
+    (chat,) = resolved(tmp_path, near).demands
+    assert chat.network_s == 0.02
+    assert chat.slo.ttft == pytest.approx(0.98)
+    assert chat.regions == {"eu"}
+
+
+def test_regions_are_those_of_the_topology(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        resolved(tmp_path, SCENARIO.replace("origin: town\n", "origin: town\n    regions: [ue]\n"))
+    assert "workloads.0.regions.0: no nodes in region 'ue'" in str(error.value)
+
+
+def test_regions_need_places(tmp_path: Path) -> None:
+    bare = SCENARIO.partition("topology:")[0].replace("origin: town", "regions: [eu]")
+    with pytest.raises(InputError) as error:
+        resolved(tmp_path, bare)
+    assert "workloads.0.regions: needs a topology, or nodes" in str(error.value)
+
+
 def test_users_beside_the_fleet_take_nothing(tmp_path: Path) -> None:
     (chat,) = resolved(tmp_path, SCENARIO.replace("    origin: town\n", "")).demands
     assert (chat.network_s, chat.slo.ttft) == (0, 1)
