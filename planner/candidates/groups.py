@@ -423,7 +423,11 @@ def _screen_set(
     prompt_tokens = mean_prompt(study, seed.mix_rps)
     sides = sides_of(problem, study, builds, seed)
     bounded: list[tuple[float, Template, CoarseCapacity]] = []
-    for group in _pairs(problem, sides, prompt_tokens, sum(seed.mix_rps)):
+    groups = list(_pairs(problem, sides, prompt_tokens, sum(seed.mix_rps)))
+    if sides.prefill and sides.decode and not groups:
+        why = "no link of the topology joins nodes that hold a prefill and a decode side"
+        removed.append(Removed(f"groups of prefill and decode replicas for {seed.label}", why, {}))
+    for group in groups:
         template = replace(seed, build=group_build(group))
         barrier = too_slow(problem, study, group, seed)
         if barrier is not None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from planner.fleet.figures import Interval
+from planner.fleet.figures import Interval, Quantiles
 from planner.spec import Spec
 
 
@@ -109,6 +109,11 @@ class GroupLink(Spec):
     """That cross the link for a token of a prompt, to all ranks of a decode replica."""
     busy_share: float
     """Share of time in which KV was on its way, simulated."""
+    kv_transfer_idle_s: Quantiles | None = None
+    """What the KV of its requests takes on a link without other traffic."""
+    kv_transfer_s: Quantiles | None = None
+    """What it took under load, waiting for the link included; of the first draws of the
+    verification."""
     ways: tuple[GroupWay, ...] = ()
     """Where groups stand, where the topology says what links their sides."""
 

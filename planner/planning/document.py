@@ -50,7 +50,7 @@ from planner.planning.reasons import (
     if_arrivals_were_burstier,
     rejections,
 )
-from planner.planning.results import interval, workload_results
+from planner.planning.results import interval, kept_of, latencies_of, workload_results
 from planner.planning.scenarios import kept_share
 from planner.planning.traffic_notes import traffic_notes
 
@@ -114,7 +114,10 @@ def plan_document(
     unproven = standing.why_not or why_unproven(problem, refined, shown, kept_in)
     verified = shown is refined.best and (kept_in is None or kept_in >= problem.keep - 1e-9)
     sample, by_hour = shown.judgement.sample, tried.adapted
-    workloads = workload_results(problem, answer.study, answer.effort, shown.fleet, shown.judgement)
+    kept = latencies_of(problem, answer.study, answer.effort, shown.fleet)
+    workloads = workload_results(
+        problem, answer.study, answer.effort, shown.fleet, shown.judgement, kept
+    )
     return FleetPlan(
         planner_version=version(),
         seed=problem.seed,
@@ -129,11 +132,14 @@ def plan_document(
         ).model_copy(update={"nodes": standing.nodes} if problem.topology is not None else {}),
         pools=tuple(
             side
-            for pool, asked, runs in zip(
-                shown.fleet.pools, sample.asked_rps().tolist(), sample.runs, strict=True
+            for i, (pool, asked, runs) in enumerate(
+                zip(shown.fleet.pools, sample.asked_rps().tolist(), sample.runs, strict=True)
             )
             for side in side_documents(
-                pool_document(answer, refined, pool, asked, runs), pool, runs
+                pool_document(answer, refined, pool, asked, runs),
+                pool,
+                runs,
+                kept_of(kept, i, len(shown.fleet.pools)),
             )
         ),
         workloads=workloads,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from planner.candidates.groups import group_build, kv_bytes_per_token, mean_prompt, met
 from planner.candidates.link_classes import meetings_of
 from planner.candidates.regions import regions_of
 from planner.errors import InputError
-from planner.fleet import GroupLink, GroupWay, LimitUse
+from planner.fleet import GroupLink, GroupWay, LimitUse, Quantiles
 from planner.planning.ways import TakenWay
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from planner.planning.fleet import Fleet, PoolChoice
     from planner.problem.resolve import Problem
     from planner.simulation.fleet import Study
-    from planner.simulation.pool import PoolRun
+    from planner.simulation.pool import Latencies, PoolRun
     from planner.topology import Level
 
 PREFILL: Final = "/prefill"
@@ -33,13 +35,16 @@ def front_pool(template: str, build: Build) -> str:
     return template if build.group is None else template + PREFILL
 
 
-def side_documents(whole: Pool, pool: PoolChoice, runs: Sequence[PoolRun]) -> tuple[Pool, ...]:
+def side_documents(
+    whole: Pool, pool: PoolChoice, runs: Sequence[PoolRun], kept: Sequence[Latencies] = ()
+) -> tuple[Pool, ...]:
     """Split the document of a pool of groups into its two sides.
 
     Args:
         whole: The document as if of decode replicas.
         pool: Template and units.
         runs: Its replications.
+        kept: Latencies of those in which they were kept.
     """
     group = pool.template.build.group
     if group is None:
@@ -47,6 +52,7 @@ def side_documents(whole: Pool, pool: PoolChoice, runs: Sequence[PoolRun]) -> tu
     shares = [run.group for run in runs if run.group is not None]
     n = len(shares)
     busy = (sum(s.prefill_busy for s in shares) / n, sum(s.decode_busy for s in shares) / n)
+    transfers = transfers_of(group, kept)
     link = GroupLink(
         transport=group.link.transport,
         bandwidth_bytes_per_s=group.link.bandwidth,
@@ -55,6 +61,8 @@ def side_documents(whole: Pool, pool: PoolChoice, runs: Sequence[PoolRun]) -> tu
         hand_off_s=group.hand_off_s,
         kv_bytes_per_token=group.kv_bytes_per_token,
         busy_share=sum(s.link_busy for s in shares) / n,
+        kv_transfer_idle_s=transfers[0] if transfers is not None else None,
+        kv_transfer_s=transfers[1] if transfers is not None else None,
         ways=tuple(
             GroupWay(
                 prefill=taken.way.source.id,
@@ -100,6 +108,25 @@ def side_documents(whole: Pool, pool: PoolChoice, runs: Sequence[PoolRun]) -> tu
         whole.model_copy(update=common | prefill),
         whole.model_copy(update=common | decode),
     )
+
+
+def transfers_of(group: Group, kept: Sequence[Latencies]) -> tuple[Quantiles, Quantiles] | None:
+    """Return what the KV of a pool of groups takes: on an idle link, and as it was under load.
+
+    Args:
+        group: Of the pool.
+        kept: Of its replications; None is returned where they do not tell.
+    """
+    loaded = [one.parts.kv_transfer * 1e-12 for one in kept if one.parts is not None]
+    prompts = [one.prompt.astype(np.float64) for one in kept if one.parts is not None]
+    if not loaded or not sum(row.size for row in loaded):
+        return None
+    idle = np.asarray(group.transfer_s(np.concatenate(prompts)))
+    found = []
+    for row in (idle, np.concatenate(loaded)):
+        p50, p90, p95, p99 = np.quantile(row, (0.5, 0.9, 0.95, 0.99)).tolist()
+        found.append(Quantiles(p50=p50, p90=p90, p95=p95, p99=p99))
+    return found[0], found[1]
 
 
 def link_class_of(group: Group) -> str:

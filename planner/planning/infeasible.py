@@ -281,6 +281,13 @@ def _limit(problem: Problem, short: Shortfall, how: str) -> Infeasibility:
     name, change = f"{short.family} {what}".strip(), needs
     if short.family == "accelerators_are_held":
         name, change = f"stock of {what}", f"a stock of {needs}"
+    elif short.family == "sides_stand_where_there_is_room":
+        name = f"{short.index[0]} free in {short.index[1]}"
+        change = f"{needs} there"
+    elif short.family == "links_carry_their_kv":
+        has, needs = (f"{x / 1e9:.4g} GB/s" for x in (short.limit, short.needs))
+        name = f"link {short.index[0]} for the KV of groups"
+        change = f"a link of {needs}, less oversubscription, or groups that meet nearer"
     elif short.family == "budget_is_kept":
         name, change = "limits.budget", f"a budget of {needs}"
     elif short.family in PLACES:

@@ -39,18 +39,36 @@ if TYPE_CHECKING:
     from planner.simulation.pool import Latencies
 
 
+Kept = list[tuple[tuple[float, ...], "Latencies"]]
+"""The load of the pool, and the latencies, of each pool and replication."""
+
+
 def interval(estimate: Estimate) -> Interval:
     """Write an estimate as a document."""
     return Interval(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def workload_results(
-    problem: Problem, study: Study, effort: Effort, fleet: Fleet, judgement: Judgement
+    problem: Problem,
+    study: Study,
+    effort: Effort,
+    fleet: Fleet,
+    judgement: Judgement,
+    kept: Kept | None = None,
 ) -> tuple[WorkloadResult, ...]:
-    """Return rates, attainment, verdict and latencies of every workload."""
+    """Return rates, attainment, verdict and latencies of every workload.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        effort: How much to simulate.
+        fleet: Its pools.
+        judgement: Its verdicts.
+        kept: What :func:`latencies_of` returns; simulated if left out.
+    """
     results = []
     paces = judgement.sample.paces().tolist()
-    kept = _latencies(problem, study, effort, fleet)
+    kept = latencies_of(problem, study, effort, fleet) if kept is None else kept
     hits = judgement.sample.hit_rates()
     groups = [whole.parts for whole in problem.asked]
     for whole, estimate in zip(problem.asked, judgement.sample.intervals(groups), strict=True):
@@ -121,9 +139,13 @@ def _users(law: ArrivalLaw, offered_rps: float) -> WaitingUsers | None:
     )
 
 
-def _latencies(
-    problem: Problem, study: Study, effort: Effort, fleet: Fleet
-) -> list[tuple[tuple[float, ...], Latencies]]:
+def kept_of(kept: Kept, position: int, pools: int) -> list[Latencies]:
+    """Return the latencies of one pool of so many."""
+    each = len(kept) // pools
+    return [latencies for _, latencies in kept[position * each : (position + 1) * each]]
+
+
+def latencies_of(problem: Problem, study: Study, effort: Effort, fleet: Fleet) -> Kept:
     """Simulate the fleet once more on the first draws of its verification, keeping latencies.
 
     Returns:
@@ -168,7 +190,7 @@ def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses
         w: Index of the workload.
         at_tokens: Longest prompt that counts.
     """
-    kept = _latencies(answer.problem, answer.study, answer.effort, fleet)
+    kept = latencies_of(answer.problem, answer.study, answer.effort, fleet)
     return _misses(answer.study, kept, w, at_tokens)
 
 

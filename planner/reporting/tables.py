@@ -176,6 +176,13 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
             f"\nKV over {link.transport}: {link.kv_bytes_per_token / 1e3:.3g} kB a token at"
             f" {link.bandwidth_bytes_per_s / 1e9:.3g} GB/s, busy {share(link.busy_share)}"
         )
+        if link.kv_transfer_s is not None and link.kv_transfer_idle_s is not None:
+            idle, loaded = link.kv_transfer_idle_s, link.kv_transfer_s
+            policy += (
+                f"\nits KV takes {idle.p50 * 1e3:.3g} ms (p99 {idle.p99 * 1e3:.3g}) idle,"
+                f" {loaded.p50 * 1e3:.3g} ms (p99 {loaded.p99 * 1e3:.3g}) under load"
+            )
+        policy += "".join(f"\n{way.groups} from {way.prefill} to {way.decode}" for way in link.ways)
     busy = NONE if pool.busy_share is None else f"{100 * pool.busy_share:.0f} %"
     what = f"{built}, {pool.model} {pool.precision}\n{policy}\npool {pool.id}"
     if pool.places:

@@ -283,3 +283,16 @@ def test_a_plan_over_shared_links_is_simulated_again_as_it_stands():
     plan = plan_of("shared-links")
     again = simulate_plan(plan, effort=SHORT)
     assert [w.verdict for w in again] == ["kept"]
+
+
+def test_what_a_transfer_takes_is_told_idle_and_under_load():
+    plan = plan_of("shared-links")
+    for link in (p.link for p in plan.pools if p.link is not None):
+        idle, loaded = link.kv_transfer_idle_s, link.kv_transfer_s
+        assert idle is not None
+        assert loaded is not None
+        # Alone: 262,144 bytes for each of some 2,000 tokens (a median of a gamma law with a CV of
+        # 0.5 is 0.917 of its mean) at 6.25 GB/s, and 2 ms. Others on the link only add to that.
+        assert idle.p50 == pytest.approx(0.002 + 0.917 * 2000 * 262_144 / 6.25e9, rel=0.03)
+        assert loaded.p50 >= idle.p50
+        assert loaded.p99 > idle.p99
