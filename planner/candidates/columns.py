@@ -8,7 +8,7 @@ of these is no worse than any fleet of any of the templates, measured or not.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from planner.candidates.frontier import Frontier, OperatingPoint
 from planner.simulation.interval import Estimate
@@ -16,6 +16,9 @@ from planner.simulation.interval import Estimate
 if TYPE_CHECKING:
     from planner.candidates.meanfield import CoarseCapacity
     from planner.candidates.template import Template
+
+HOPE: Final = 1.04
+"""How much more than a short search found a template is still given."""
 
 
 def pool_size(template: Template, rate_rps: float) -> int:

@@ -33,11 +33,14 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Catalogue, Llm
     from planner.problem.resolve import Demand, Problem, Supply
+    from planner.scenario.policies import Policies
 
 
 MOST_BLOCKS: Final = 64
 """Blocks of a mean prompt that are told apart in a prefix cache: finer blocks cost time, and find
 at most half a block more, below one part in a hundred of a prompt."""
+SMALL_STEP: Final = 512
+"""Budget of a step from which a search for settings begins, too."""
 LENGTHS: Final = 4_000
 """Prompts drawn for their mean."""
 
@@ -94,6 +97,15 @@ def _curves(
 def _by_model(problem: Problem) -> Iterator[list[Demand]]:
     for model in dict.fromkeys(d.model for d in problem.demands):
         yield [d for d in problem.demands if d.model == model]
+
+
+def begun_at(policies: Policies) -> list[int]:
+    """Return the budgets of a step that are built; with a small one where a search begins there.
+
+    With small chunks alone some deadlines between tokens can be met.
+    """
+    listed = {*policies.max_num_batched_tokens}
+    return sorted(listed | {SMALL_STEP} if policies.search == "around" else listed)
 
 
 def _settings(problem: Problem, budget: int, seqs: int) -> Settings:

@@ -21,6 +21,15 @@ from planner.planning.hourly import NOT_ADAPTED, adapt, no_terms, settled
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.lengths_sweep import sweep_lengths
 from planner.planning.periods import period_results
+from planner.planning.policy_search import (
+    Known,
+    Peak,
+    added_to,
+    climb_all,
+    known_of,
+    settings_decision,
+    with_peaks,
+)
 from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without_prefixes
 from planner.planning.priced import MEASURED_TO, coarsely, refine_priced
 from planner.planning.pricing import Pricing
@@ -94,6 +103,8 @@ class Found:
     refined: Refined
     screened: tuple[Screened, ...]
     left_out: tuple[Removed, ...]
+    peaks: tuple[Peak, ...] = ()
+    """Where searches for scheduler settings ended."""
 
 
 def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
@@ -209,8 +220,12 @@ def _search(
     pricing.gap = max(problem.gap, MEASURED_TO)
     refinement = Refinement(problem, study, answer.effort, clock, tell)
     refined: Refined | None
+    peaks: list[Peak] = []
     try:
         pricing.run()
+        peaks = _climbed(answer, known_of(pricing.columns.values()), clock, tell)
+        if added_to(pricing.columns, peaks):
+            pricing.resume()
         if not enough:
             pricing.compare()
         left_out += [*removed, *pricing.removed()]
@@ -233,7 +248,7 @@ def _search(
     given = [r for r in left_out if r.name not in columns]
     left = (*given, *removed, *pricing.removed())
     answer = replace(answer, problem=refinement.problem)
-    return Found(answer, refined, tuple(pricing.screened()), left)
+    return Found(answer, refined, tuple(pricing.screened()), left, tuple(peaks))
 
 
 def _search_screened(
@@ -250,7 +265,9 @@ def _search_screened(
     problem = answer.problem
     screened, removed = _screen(answer, groups, clock, tell)
     left_out += removed
-    screened = together(problem, screened, paired.screened)
+    known = [Known(s.template, s.capacity_rps, simulated=True) for s in screened]
+    peaks = _climbed(answer, known, clock, tell)
+    screened = together(problem, with_peaks(screened, peaks), paired.screened)
     refinement = Refinement(problem, answer.study, answer.effort, clock, tell)
     refined: Refined | None
     try:
@@ -267,7 +284,15 @@ def _search_screened(
         if refined is None:
             raise
     answer = replace(answer, problem=refinement.problem)
-    return Found(answer, refined, tuple(screened), tuple(left_out))
+    return Found(answer, refined, tuple(screened), tuple(left_out), tuple(peaks))
+
+
+def _climbed(answer: Answer, known: list[Known], clock: Clock, tell: Teller) -> list[Peak]:
+    """Search the scheduler settings of the replicas that may be chosen, where that is asked for."""
+    if answer.problem.policies.search == "listed":
+        return []
+    tell("searching scheduler settings", 0.2)
+    return climb_all(answer.problem, answer.study, answer.effort, known, clock.check)
 
 
 def _screen(
@@ -339,7 +364,11 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             if placed is not None
             else period_results(problem, study, shown.fleet, effort, over=over),
             arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort, over),
-            decisions=(*told, *(placed.decisions if placed is not None else ())),
+            decisions=(
+                *told,
+                *settings_decision(found.peaks, alone),
+                *(placed.decisions if placed is not None else ()),
+            ),
             deferred=placed.results if placed is not None else (),
             lengths=sweep_lengths(answer, refined, shown, over),
             scenarios=scenario_results(answer, shown.fleet, clock),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from planner.candidates.columns import HOPE
 from planner.candidates.screen import KEEPS_AT_NO_LOAD, Screened
 from planner.candidates.template import Removed
 from planner.errors import InfeasibleError, LimitReachedError
@@ -52,8 +53,6 @@ MOST_MEASURED: Final = 3
 """Templates measured in a round: after that, prices are better."""
 SURE: Final = 0.005
 """How far below the promise one run must be for a load to count as refuted."""
-HOPE: Final = 1.04
-"""How much more than a short search found a template is still given."""
 SOLVING_S: Final = 5.0
 """Time of one solve over all templates."""
 
@@ -120,6 +119,10 @@ class Pricing:
             LimitReachedError: The time is over; what was measured until then stays.
         """
         self._seed()
+        self.resume()
+
+    def resume(self) -> None:
+        """Go on measuring, as :meth:`run` does; for when templates were added."""
         for _ in range(MOST_ROUNDS):
             self.clock.check()
             if self.clock.spent > TIME_SHARE and self.measured():

@@ -64,6 +64,11 @@ class Policies(Spec):
     )
     """Requests that may run at once in a replica."""
 
+    search: Literal["listed", "around"] = "listed"
+    """Which settings are candidates: the listed values of ``max_num_batched_tokens`` and
+    ``max_num_seqs`` in every combination; or, from the best of these on, whatever halving and
+    doubling them leads to, for the replicas that may be chosen."""
+
     router: Routing = "least_outstanding"
     """How requests are spread over the replicas of a pool. ``prefix_affinity``: to the one that
     keeps the longest part of the prompt, else as ``least_outstanding``."""

@@ -78,3 +78,16 @@ def test_a_fifth_more_work_makes_a_compliant_request_dearer():
     full = max(rest, key=lambda p: p.mfu)
     assert full.completed_rps == max(p.completed_rps for p in rest)
     assert full.usd_per_thousand_compliant > 2 * first.usd_per_thousand_compliant
+
+
+def test_searched_settings_save_an_accelerator_against_the_defaults_of_the_engine():
+    plan = plan_of("code")
+    listed = plan_of("code", "policies.search=listed")
+    defaults = plan.settings.engine_defaults
+    assert plan.totals.accelerators < listed.totals.accelerators
+    assert plan.totals.accelerators < defaults.accelerators
+    (told,) = [d for d in plan.decisions if d.question == "which scheduler settings"]
+    (pool,) = plan.pools
+    carried = told.numbers[f"load_rps_of_{pool.id.partition('@')[0]}"]
+    assert carried >= pool.offered_rps / pool.replicas
+    assert not [d for d in listed.decisions if d.question == "which scheduler settings"]
