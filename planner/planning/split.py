@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from planner.candidates.enumerate import enumerate_builds
+from planner.candidates.groups import screen_groups, together
 from planner.candidates.screen import screen
 from planner.candidates.serve import templates_of
 from planner.candidates.split import cannot_split, promises_of, split_problem, splits_of
@@ -131,6 +132,8 @@ def _priced(
         router = problem.policies.router
         kept, _ = screen(study, templates, tpot_s, router, answer.effort, clock.check)
         chosen += kept[:FEW]
+    paired = screen_groups(problem, study, builds, groups, answer.effort, clock.check)
+    chosen = together(problem, chosen, paired.screened)
     refinement = Refinement(problem, study, answer.effort, clock, tell)
     refinement.measure_all(chosen)
     believed = refinement.beliefs.believed()

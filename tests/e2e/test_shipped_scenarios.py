@@ -25,7 +25,10 @@ EFFORT = SHORT if COMPILED else None
 SCENARIOS = sorted(path.stem for path in shipped("scenarios").glob("*.yaml"))
 TOO_SLOW = () if COMPILED else ("apart", "assistants", "side-by-side", "two-accelerators")
 """Engines that keep prefixes, and groups, serve a thousand requests a second in plain Python."""
-OWN_TESTS = ("apart-first-token", "apart-loose", "apart-tcp", "capacity-table", "shared-links")
+OWN_TESTS = (
+    *("apart-first-token", "apart-loose", "apart-tcp", "by-length"),
+    *("capacity-table", "shared-links"),
+)
 FEASIBLE = [n for n in SCENARIOS if n not in ("infeasible", *OWN_TESTS, *TOO_SLOW)]
 """Those that simulation answers and that no other tests plan."""
 compiled_only = pytest.mark.skipif(not COMPILED, reason="prefix caches in plain Python take hours")
