@@ -169,7 +169,11 @@ def three_racks(**changes: object) -> Instance:
             shed={"batch": 0.5},
             groups={"left": ("left",), "right": ("right",)},
         ),
-        losses=(Loss("left", ("left",)), Loss("node", (), {("big", "left"): 2})),
+        losses=(
+            Loss("left", ("left",)),
+            Loss("node", (), {("big", "left"): 2}),
+            Loss("full", devices={"old": 2}),
+        ),
     )
     data = {
         "J": ("small", "duo", "trio", "big"),

@@ -13,6 +13,7 @@ from planner.milp.constraints.deferral import (
     work_is_done_by_lent_units,
 )
 from planner.milp.constraints.failures import (
+    a_full_node_takes_its_devices,
     a_node_takes_what_stands_in_it,
     losing_f_keeps_the_floor,
     survivors_are_offered_the_rest,
@@ -126,6 +127,7 @@ CONSTRAINTS: Final[Mapping[str, Family]] = {
     "C38": a_node_takes_what_stands_in_it,
     "C39": survivors_are_offered_the_rest,
     "C40": losing_f_keeps_the_floor,
+    "C41": a_full_node_takes_its_devices,
     "C14": terms_stay_within_their_stock,
     "C15": spot_is_bounded,
     "C16": starts_are_counted,

@@ -26,6 +26,9 @@ class Loss:
     """Of which every unit is lost."""
     units: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Units of template j lost in domain d, by (j, d), or all of them if there are fewer."""
+    devices: Mapping[str, int] = field(default_factory=dict)
+    """Devices of units lost in domain d, of whichever the fleet can best miss there, or all of
+    them if there are fewer: less than what nodes that are full would take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +114,15 @@ class NodeVariables:
     """x_fjot: units of j that run at point o after failure f in period t."""
     z: Mapping[tuple[str, str, str], pulp.LpVariable]
     """z_fwt: load of w that is turned away after failure f in period t, req/s."""
-    lost: Mapping[tuple[str, str, str, str], pulp.LpVariable]
-    """q_fjdt: units of j in d that failure f takes in period t, where it takes a number."""
-    all_lost: Mapping[tuple[str, str, str, str], pulp.LpVariable]
-    """y_fjdt: 1 if failure f takes every unit of j in d, where it takes a number (binary)."""
+    lost: Mapping[tuple[str, str, int, str], pulp.LpVariable]
+    """q_jdlt: what failures that take l units of j in d take of them in period t, if there are
+    fewer; one column for all failures that take as many."""
+    filled: Mapping[tuple[str, str, str, str], pulp.LpVariable]
+    """q_fjdt: units of j in d that failure f takes in period t, where it takes so many devices."""
+    emptied: Mapping[tuple[str, str, str], pulp.LpVariable]
+    """y_fdt: 1 if failure f, which takes so many devices, takes every unit in d (binary)."""
+    all_lost: Mapping[tuple[str, str, int, str], pulp.LpVariable]
+    """y_jdlt: 1 if that is every unit of j in d (binary)."""
 
 
 def declare_nodes(problem: pulp.LpProblem, data: Instance) -> NodeVariables:
@@ -135,7 +143,7 @@ def declare_nodes(problem: pulp.LpProblem, data: Instance) -> NodeVariables:
         for kind, devices in (("new", where.node_devices[d]), *_partly(where, d))
     }
     failing = [(f, t) for f in where.losses for t in data.T]
-    taken = [(f.id, j, d, t) for f, t in failing for j, d in f.units]
+    taken = dict.fromkeys((j, d, n, t) for f, t in failing for (j, d), n in f.units.items())
     return NodeVariables(
         m={d: add("m", (d,), whole=True) for d in where.domains},
         k={
@@ -155,8 +163,21 @@ def declare_nodes(problem: pulp.LpProblem, data: Instance) -> NodeVariables:
             for f, t in failing
             for w in data.W
         },
-        lost={i: add("lost", i) for i in taken},
-        all_lost={i: add("y", i, 1, whole=True) for i in taken},
+        lost={(j, d, n, t): add("lost", (j, d, str(n), t)) for j, d, n, t in taken},
+        filled={
+            (f.id, j, d, t): add("lost", (f.id, j, d, t))
+            for f, t in failing
+            for d in f.devices
+            for j in units_at(data)[d]
+        },
+        emptied={
+            (f.id, d, t): add("all", (f.id, d, t), 1, whole=True)
+            for f, t in failing
+            for d in f.devices
+        },
+        all_lost={
+            (j, d, n, t): add("all", (j, d, str(n), t), 1, whole=True) for j, d, n, t in taken
+        },
     )
 
 
@@ -178,6 +199,16 @@ def most_units(data: Instance, j: str, d: str, lost: int) -> int:
     if d in where.stock:
         devices = where.stock[d] * where.node_devices[d] + sum(where.free.get(d, ()))
         most = min(most, devices // data.devices[j])
+    return most
+
+
+def most_devices(data: Instance, d: str, lost: int) -> int:
+    """Return U_d: the most devices of units in ``d`` that can be had, or that can be of use."""
+    where = data.nodes or NO_NODES
+    most = sum(data.devices[j] * most_units(data, j, d, lost) for j in units_at(data)[d])
+    if d in where.stock:
+        there = where.stock[d] * where.node_devices[d] + sum(where.free.get(d, ()))
+        most = min(most, there)
     return most
 
 

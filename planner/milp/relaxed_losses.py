@@ -8,7 +8,13 @@ from planner.milp import highs
 from planner.milp.formulation import model_of
 from planner.milp.highs import Settings
 from planner.milp.nodes import NO_NODES
-from planner.milp.surviving import AT_ONCE, named_apart, not_survived, with_losses
+from planner.milp.surviving import (
+    AT_ONCE,
+    named_apart,
+    not_survived,
+    with_full_nodes,
+    with_losses,
+)
 
 if TYPE_CHECKING:
     from planner.milp.instance import Instance
@@ -22,15 +28,17 @@ def with_relaxed_losses(data: Instance, time_limit_s: float) -> Instance:
 
     The cheapest fractional fleet is tried against the failures of whole domains; those that it
     does not survive get rows, worst first, until it survives all, or the time is over. Failures
-    of single nodes take whole units, and are left to whole fleets.
+    of single nodes take whole units: of these, the fullest nodes get rows at once.
 
     Args:
         data: The instance.
         time_limit_s: For all solves.
     """
     spare = (data.nodes or NO_NODES).spare
-    if spare is None or spare.groups is None:
+    if spare is None:
         return data
+    if spare.groups is None:
+        return with_full_nodes(data)
     for _ in range(ROUNDS):
         model = model_of(data)
         answer = highs.run(model.cost_program().relaxed(), Settings(time_limit_s=time_limit_s))

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.milp.indices import ALONE
-from planner.milp.nodes import NO_NODES, Loss
+from planner.milp.nodes import NO_NODES, Loss, units_at
+from planner.milp.packing import is_chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -195,6 +196,40 @@ def with_every_group(data: Instance) -> Instance:
     if len(every) > MOST_AT_ONCE or not more:
         return data
     return with_losses(data, (*where.losses, *named_apart(more, where.losses)))
+
+
+def with_full_nodes(data: Instance) -> Instance:
+    """Return the instance with rows that the loss of full nodes implies, however units stand.
+
+    One for each domain of devices as such, which no choice among like templates evades, and, where
+    they are few, one for nodes that are full of one template each.
+    """
+    where = data.nodes or NO_NODES
+    if where.spare is None or where.losses:
+        return data
+    count, there = where.spare.count, units_at(data)
+    any_units = [
+        Loss(f"node.{d}", devices={d: count * _least_filled(data, d, templates)})
+        for d, templates in there.items()
+        if templates
+    ]
+    of_one = [
+        Loss(f"node.{d}", units={(j, d): count * (where.node_devices[d] // data.devices[j])})
+        for d, templates in there.items()
+        for j in templates
+        if (j, d) not in where.barred
+    ]
+    few = of_one if len(of_one) <= MOST_AT_ONCE else []
+    return with_losses(data, named_apart((*any_units, *few), ()))
+
+
+def _least_filled(data: Instance, d: str, templates: Sequence[str]) -> int:
+    """Return the devices that units have at least in a node to which no unit can be added."""
+    node = (data.nodes or NO_NODES).node_devices[d]
+    sizes = tuple(sorted({data.devices[j] for j in templates}))
+    if is_chain((*sizes, node)):
+        return node
+    return max(node - max(sizes) + 1, 1)
 
 
 def _of_groups(data: Instance) -> Iterator[Loss]:
