@@ -42,7 +42,7 @@ def remembered_simulations(folder: Path | None = None, none: bool = False) -> It
     """
     if folder is not None and none:
         raise InputError("--no-cache: contradicts --cache-dir; give one of them")
-    if folder is not None and folder.exists() and not folder.is_dir():
+    if folder is not None and _is_a_file(folder):
         raise InputError(f"--cache-dir {folder}: is a file; name a folder")
     from planner.kernels import COMPILED
     from planner.simulation.crew import Crew, simulating_in
@@ -55,3 +55,11 @@ def remembered_simulations(folder: Path | None = None, none: bool = False) -> It
         yield
     if store is not None and store.asked and sys.stderr is not None and sys.stderr.isatty():
         note(f"{store.found} of {store.asked} simulations were read from {store.path.parent}")
+
+
+def _is_a_file(folder: Path) -> bool:
+    """Tell whether a path is that of something else than a folder, as far as can be seen."""
+    try:
+        return folder.exists() and not folder.is_dir()
+    except OSError:  # too long, or behind a closed door: told where it is used
+        return False

@@ -27,7 +27,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path | None:
     """
     named = environment.get(VARIABLE, "")
     if named:
-        return None if named == OFF else Path(named).expanduser()
+        return None if named == OFF else Path(named)
     shared = environment.get("XDG_CACHE_HOME", "")
     if shared and Path(shared).is_absolute():
         return Path(shared) / NAME
@@ -42,7 +42,7 @@ def points_kept_in(
     """Look simulations that begin inside up in a folder, and keep there what is simulated.
 
     Args:
-        folder: Made where it is missing; None: every simulation runs.
+        folder: Made where it is missing, ``~`` is a home; None: every simulation runs.
         tell: Told once, in one line, why the folder cannot be used; work goes on without it.
     """
     if folder is None:
@@ -51,9 +51,15 @@ def points_kept_in(
     try:
         meaning_of_numbers()
         from planner.simulation.point_store import PointStore  # not every Python has sqlite
+
+        home = folder.expanduser()
     except (OSError, ImportError) as error:
         tell(f"measured points are not kept: {error}")
         yield None
         return
-    with PointStore(folder, tell) as store, remembering(store):
+    except RuntimeError:
+        tell(f"measured points are not kept: {folder}: nobody's home is called so")
+        yield None
+        return
+    with PointStore(home, tell) as store, remembering(store):
         yield store

@@ -162,7 +162,7 @@ class PointStore:
             if _pragma(connection, "application_id") != APPLICATION:
                 _refuse()
             connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("SELECT key, value, used FROM points LIMIT 1").fetchone()
+            _require_table(connection)
             self._run = _pragma(connection, "user_version") + 1
         except BaseException:
             connection.close()
@@ -226,6 +226,20 @@ class PointStore:
 
 def _refuse() -> NoReturn:
     raise sqlite3.OperationalError("the file belongs to something else")
+
+
+def _require_table(connection: sqlite3.Connection) -> None:
+    """Refuse a file of ours that has lost its table.
+
+    Raises:
+        sqlite3.DatabaseError: It is harmed.
+    """
+    try:
+        connection.execute("SELECT key, value, used FROM points LIMIT 1").fetchone()
+    except sqlite3.OperationalError as error:
+        if str(error).startswith("no such"):
+            raise sqlite3.DatabaseError("the table of points is harmed") from error
+        raise
 
 
 def _sealed(key: bytes, value: bytes) -> bytes:

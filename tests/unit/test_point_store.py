@@ -94,6 +94,16 @@ def test_a_file_cut_short_does_no_harm(filled, told):
     assert len(told) <= 1
 
 
+@pytest.mark.parametrize("words", ["DROP TABLE points", "ALTER TABLE points RENAME key TO name"])
+def test_a_file_of_ours_without_its_table_is_made_anew(filled, told, words):
+    change(filled, words)
+    assert found(filled, ONE, told) is None
+    with PointStore(filled.parent, told.append) as store:
+        store.keep(ONE, b"one")
+    assert found(filled, ONE, told) == b"one"
+    assert told == []
+
+
 def test_a_database_of_somebody_else_is_left_alone(tmp_path, told):
     path = PointStore(tmp_path).path
     change(path, "CREATE TABLE theirs (a)")
@@ -180,6 +190,21 @@ def test_several_runs_at_once_share_the_file(tmp_path, told):
 )
 def test_the_folder_is_that_of_the_environment(environment, folder):
     assert cache_folder(environment) == (None if folder is None else Path(folder))
+
+
+def test_a_home_that_nobody_has_is_told_in_one_line(told):
+    with points_kept_in(Path("~nobody-is-called-so/points"), told.append) as store:
+        assert store is None
+    assert told == [
+        "measured points are not kept: ~nobody-is-called-so/points: nobody's home is called so"
+    ]
+
+
+def test_a_tilde_is_the_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with points_kept_in(Path("~/points")) as store:
+        assert store is not None
+        assert store.path.parent == tmp_path / "points"
 
 
 def test_studies_remember_inside_only(tmp_path):

@@ -168,10 +168,11 @@ def test_the_command_keeps_what_it_measured_where_it_is_told(tmp_path):
     assert list(cache.glob("points-*.sqlite3"))
     assert capacity(scenario, "--cache-dir", cache).stdout == first.stdout
     (tmp_path / "file").write_text("")
-    harmless = capacity(scenario, "--cache-dir", tmp_path / "file" / "cache")
-    assert harmless.stdout == first.stdout
-    assert harmless.stderr.count("\n") == 1
-    assert "measured points are not kept" in harmless.stderr
+    for unusable in (tmp_path / "file" / "cache", tmp_path / ("long" * 100)):
+        harmless = capacity(scenario, "--cache-dir", unusable)
+        assert harmless.stdout == first.stdout
+        assert harmless.stderr.count("\n") == 1
+        assert "measured points are not kept" in harmless.stderr
 
 
 @pytest.mark.parametrize(
