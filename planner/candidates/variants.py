@@ -98,6 +98,8 @@ def _with_drafts(
                 f"with speculative decoding tokens come several at a time, and {longest[0]} bounds"
                 " the gaps between them (slo.max_itl), which is not simulated"
             )
+        elif one.gained <= 1 and one.choose == "search":
+            why = "no drafted token is accepted, so it is never better than without drafts"
         if why is not None:
             hardware = curve.accelerator.id, curve.layout, curve.precision
             yield Removed(hardware_name(*hardware, parts), why, {})

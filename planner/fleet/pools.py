@@ -9,6 +9,9 @@ from pydantic import Field
 from planner.fleet.figures import Interval, Quantiles
 from planner.spec import Spec
 
+Units = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
+"""Replicas or groups: whole numbers that a float tells apart."""
+
 
 class CurveNote(Spec):
     """Where a pool's step times come from, and how wrong they may be."""
@@ -79,7 +82,7 @@ class PoolPlace(Spec):
 
     domain: str
     """The ``id`` of the nodes."""
-    replicas: int
+    replicas: Units
 
 
 class GroupWay(Spec):
@@ -89,7 +92,7 @@ class GroupWay(Spec):
     """Domain of the prefill replicas."""
     decode: str
     """Domain of the decode replicas."""
-    groups: int
+    groups: Units
     share: float
     """Of the pool's load that comes to these groups."""
     links: tuple[str, ...]
@@ -130,7 +133,7 @@ class Pool(Spec):
     pp_degree: int
     ep_degree: int
     dp_degree: int
-    replicas: Annotated[int, Field(ge=1)]
+    replicas: Units
     domain: str | None
     """The nodes in which all of them stand; null where they stand in several or in none."""
     link_class: str | None
@@ -169,7 +172,7 @@ class Pool(Spec):
     """By workload of whose prefixes something is known."""
     prefix_block_tokens: int | None = None
     """Tokens of the blocks in which prefixes were kept in the simulation."""
-    groups: int | None = None
+    groups: Units | None = None
     """Over how many groups the replicas of a side are spread evenly; ``capacity_rps`` is then that
     of a group."""
     link: GroupLink | None = None

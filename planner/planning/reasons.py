@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.fleet import Decision, Rejected
@@ -53,9 +54,10 @@ def _which_accelerator(
         only = {j: f for j, f in refined.frontiers.items() if {*f.template.build.devices} == {name}}
         alone = cost_of_only(problem, only)
         if alone is None:
-            moves = problem.moving is not None and problem.moving.most is not None
-            within = " within limits.moves" if moves else ""
-            why = why_no_room(problem, name) or _closest(name, left_out)
+            freely = replace(problem, moving=None)
+            counted = problem.moving is not None and cost_of_only(freely, only) is not None
+            within = " within limits.moves" if counted else ""
+            why = "" if counted else why_no_room(problem, name) or _closest(name, left_out)
             words.append(f"{name} alone serves it in no number{within}{why}")
         else:
             numbers[f"usd_per_hour_on_{name}_alone"] = alone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from planner.problem.periods import Calendar
     from planner.scenario.load import LoadedScenario
     from planner.scenario.scenario import Scenario
+
+LEEWAY: Final = 1 + 1e-9
+"""Spans come of shares of a cycle: an hour may lack a few bits."""
 
 
 def adapts(scenario: Scenario) -> bool:
@@ -49,7 +52,7 @@ def cannot_adapt(
                 yield place, f"workloads.{i}.{'.'.join(path)}: {what}"
     shortest_s = shortest_span_s(calendar) if calendar is not None else math.inf
     for i, offer in enumerate(scenario.accelerators):
-        if offer.terms is not None and offer.terms.start_time > shortest_s:
+        if offer.terms is not None and offer.terms.start_time > shortest_s * LEEWAY:
             what = (
                 f"{offer.terms.start_time:g} s is longer than the shortest window of the traffic"
                 f" ({shortest_s:g} s), before which it must have begun; state a shorter one"

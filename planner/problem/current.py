@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
@@ -28,11 +29,14 @@ def current_plan(
 
 
 def units_of(plan: FleetPlan | None) -> tuple[tuple[str, int], ...]:
-    """Return the units by template, in the order of its pools; a plan without a fleet has none."""
+    """Return the units by template, in the order of its pools; a plan without a fleet has none.
+
+    A pool that is listed twice, as only a hand writes it, has the units of both.
+    """
     if plan is None:
         return ()
-    return tuple(
-        (pool.group or pool.id, pool.groups or pool.replicas)
-        for pool in plan.pools
-        if pool.role != "decode"
-    )
+    found: Counter[str] = Counter()
+    for pool in plan.pools:
+        if pool.role != "decode":
+            found[pool.group or pool.id] += pool.groups or pool.replicas
+    return tuple(found.items())

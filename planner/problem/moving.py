@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from planner.errors import Where
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from planner.scenario.load import LoadedScenario
 
     Mistakes = list[tuple["Where | str", str]]
+
+MOST_COUNTED: Final = 100_000
+"""Units of today from which moves are counted: with more, one start or stop is lost among a
+solver's tolerances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,13 @@ def moving_of(
             found[name, place.domain] += place.replicas
     if not found:
         what = "current_plan: it has no fleet from which moves could be counted; name one that has"
+        mistakes.append((loaded.at("current_plan"), what))
+        return None
+    if sum(found.values()) > MOST_COUNTED:
+        what = (
+            f"current_plan: it has more than {MOST_COUNTED:,} replicas, beyond which moves are not"
+            " counted; leave limits.moves and move_cost out"
+        )
         mistakes.append((loaded.at("current_plan"), what))
         return None
     return Moving(

@@ -11,6 +11,7 @@ from planner.cli import main
 from planner.errors import InputError
 from planner.planning import plan_scenario
 from planner.planning.levers import levers_of
+from planner.problem.current import units_of
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
 from planner.spec import dump_json
@@ -95,6 +96,8 @@ def test_no_more_replicas_move_than_may_and_each_is_paid(question, tmp_path):
     (said,) = (d for d in few.decisions if d.question.startswith("how many replicas are started"))
     assert said.numbers["moves_if_free"] > 2  # by coarse measurements, of two or three swaps
     assert said.numbers["usd_per_hour_if_free"] < few.totals.cost_usd_per_hour
+    (which,) = (d for d in few.decisions if d.question == "which accelerator")
+    assert "h100-sxm alone serves it in no number within limits.moves" in which.because
 
     paid = planned("move_cost={price: 200 USD, over: 720 h}")  # 1.67 USD/h to save 3
     assert kinds(paid) == {"h100-sxm": 3}
@@ -120,9 +123,12 @@ def test_too_few_moves_are_told_with_how_many_more_do(question, tmp_path):
     assert short.status == "infeasible"
     (reason,) = short.infeasibility
     assert (reason.limit, reason.remedy) == ("limits.moves", "limits.moves of 2, 1 more, alone")
-    enough = planned("limits.moves=2")
+    enough = planned("limits.moves=2", "accelerators.h200-sxm.stock=1")
     assert enough.evidence.verified
     assert kinds(enough)["h100-sxm"] >= 1
+    (which,) = (d for d in enough.decisions if d.question == "which accelerator")
+    assert "h200-sxm alone serves it in no number" in which.because
+    assert "limits.moves" not in which.because  # nor would it if all might move: its stock is one
     other = "accelerators=[{id: h200-sxm, price: 3.01 USD/h}]"
     (reason,) = planned("limits.moves=3", other).infeasibility
     assert reason.needs == "4 units started or stopped"
@@ -141,6 +147,30 @@ def test_moves_are_counted_from_a_fleet_only(question, tmp_path, capsys):
     asked = ["--from", str(tmp_path / "some.json"), "--set", "limits.moves=1", "--set", hourly]
     assert main(["plan", str(question), *asked]) == 2
     assert "starts and stops replicas every hour" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"replicas": 10**30}, "pools.0.replicas: "),
+        ({"replicas": 10**400}, "pools.0.replicas: "),
+        ({"groups": -5}, "pools.0.groups: "),
+        ({"replicas": 100_001}, "more than 100,000 replicas, beyond which moves are not counted"),
+    ],
+)
+def test_fleets_beyond_all_counting_are_mistakes(question, capsys, changes, words):
+    many = question.parent / "many.json"
+    plan = json.loads(dump_json(hand_made_plan()))
+    plan["pools"][0] |= changes
+    many.write_text(json.dumps(plan))
+    asked = ["--from", str(many), "--set", "limits.moves=6"]
+    assert main(["plan", str(question), *asked]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_pool_that_is_listed_twice_has_the_units_of_both():
+    pools = [hand_made_pool(replicas=2), hand_made_pool(replicas=3)]
+    assert units_of(hand_made_plan(pools=pools)) == (("chat-h100", 5),)
 
 
 def test_what_is_no_plan_and_what_has_no_plan_to_count_from_are_mistakes(question, capsys):

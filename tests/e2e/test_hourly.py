@@ -94,6 +94,15 @@ def test_what_does_not_go_together_is_told_at_its_place(setting: str, message: s
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("clusters", [2, 3, 6])
+def test_a_start_as_long_as_a_window_is_none_too_long(clusters: int):
+    """However the day is cut into periods: shares of it are not whole numbers of hours."""
+    changes = (f"traffic.clusters={clusters}", "accelerators.0.terms.start_time=1 h")
+    (supply,) = resolve(load_scenario(HOURLY, changes), Catalogue()).supplies
+    assert supply.terms is not None
+    assert supply.terms.start_time == 3600
+
+
 def test_a_start_longer_than_a_window_is_refused_at_once():
     with pytest.raises(InputError, match=r"start_time: 7200 s is longer than .* \(3600 s\)"):
         resolve(load_scenario(HOURLY, ("accelerators.0.terms.start_time=2 h",)), Catalogue())

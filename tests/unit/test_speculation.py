@@ -178,6 +178,17 @@ def test_what_drafts_cannot_be_told_for_is_left_out_with_its_reason(tmp_path):
     assert "a max_num_seqs of 32 can" in removed["h100-sxm.tp4.fp8.eagle3.b128.s64"]
 
 
+@pytest.mark.parametrize("gain", ["acceptance=0", "acceptance=0 %"])
+def test_drafts_that_gain_nothing_are_no_rival(tmp_path, gain):
+    """A verification of four tokens for one is never better than a step for one; as good, where
+    one replica does, is no reason to draft. Who asks for it always has it."""
+    builds, removed = enumerated(tmp_path, f"{ONE}.{gain}")
+    assert set(builds) == {"h100-sxm.tp4.fp8"}
+    assert "no drafted token is accepted" in removed["h100-sxm.tp4.fp8.eagle3"]
+    builds, _ = enumerated(tmp_path, f"{ONE}.{gain}", f"{ONE}.choose=always")
+    assert set(builds) == {"h100-sxm.tp4.fp8.eagle3"}
+
+
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
