@@ -140,6 +140,7 @@ def test_table_shows_the_number_the_peak_and_what_is_unstable(known, capsys):
     assert max(map(len, out.splitlines())) <= 100
 
 
+@pytest.mark.minutes_in_plain
 def test_capacity_of_a_scenario_keeps_its_promise_and_is_reproducible():
     scenario = load(QUICKSTART)
     wanted = Wanted(template="h100-sxm.tp1.bf16.b2048.s256")

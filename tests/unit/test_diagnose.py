@@ -25,6 +25,8 @@ from planner.simulation.pool import PoolSetup
 from tests.shared import SHARED, needs_shared
 from tests.unit.test_span_requests import otlp, span
 
+pytestmark = pytest.mark.minutes_in_plain
+
 REQUESTS = SHARED / "data" / "measured" / "llama405b_h100_mi300x_requests.csv.gz"
 ENGINE = SHARED / "data" / "step-profiles" / "gt_vllm_requests_llmservingsim.csv"
 NAN = float("nan")

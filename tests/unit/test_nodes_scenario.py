@@ -13,6 +13,8 @@ from planner.planning import plan_scenario, simulate_plan
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
 
+pytestmark = pytest.mark.minutes_in_plain
+
 SHORT = Effort(6_000, RunSize(24_000, 4, 2_500), RunSize(24_000, 6, 4_000), 192_000, 24_000, 8)
 
 GOOD = """\

@@ -18,6 +18,8 @@ from planner.simulation.pool import run_pool
 from tests.plans import SCENARIO, infeasible, plan, pool, workload
 from tests.unit.test_trace_events import check_format, spans_of
 
+pytestmark = pytest.mark.minutes_in_plain
+
 POOL = "h100-sxm.tp1.bf16.b2048.s64@chat"
 BUSY = {
     "document": SCENARIO | {"workloads": [SCENARIO["workloads"][0] | {"lengths": {

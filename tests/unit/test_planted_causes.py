@@ -21,6 +21,8 @@ from planner.kernels.stepwise import (
     affine,
 )
 
+pytestmark = pytest.mark.minutes_in_plain
+
 LAW = affine(5_000, 25, 50)
 MS, S = 1_000, 1_000_000
 ENGINE = EngineOptions(64, 2_048)

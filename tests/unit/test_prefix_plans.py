@@ -33,6 +33,8 @@ from planner.simulation.stages import parts_of, parts_of_replicas
 from tests.problems import affine_law, fixed, setup, spread, study
 from tests.shared import SHARED, needs_shared
 
+pytestmark = pytest.mark.minutes_in_plain
+
 LAW = affine_law(5, 20, 2048, 20)
 TEXTS = SharedPrefixes(system_tokens=320, count=40, tokens=640, zipf=1.0, share=0.9)
 LONG = spread(1500, 60, 0.5)

@@ -64,6 +64,7 @@ def test_priority_brings_the_urgent_forward_and_loses_nobody():
     assert served[1].finish_ps.max() == pytest.approx(served[0].finish_ps.max(), rel=0.02)
 
 
+@pytest.mark.minutes_in_plain
 def test_the_interactive_class_is_worth_more_capacity_under_priority():
     fcfs, priority = pools(replicas=1)
     found = [coarse_capacity(BOTH, pool, RATES, 6.0, 20_000) for pool in (fcfs, priority)]
