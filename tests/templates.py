@@ -57,7 +57,7 @@ def build_of(law: StepLaw, name: str, policy: tuple[int, int], blocks: int, usd:
         tp_degree=1,
         max_num_batched_tokens=budget,
         max_num_seqs=seqs,
-        curve=cast("Curve", SimpleNamespace(step_law=law, path_s=0.0, layout=ONE_DEVICE)),
+        curve=cast("Curve", SimpleNamespace(step_law=law, path_s=0.0, layout=ONE_DEVICE, parts=())),
         law=law_fields(law, budget),
         limits=Limits(seqs, budget, blocks),
         kv_tokens=16 * blocks,

@@ -22,6 +22,7 @@ from planner.planning.settings import Changes, goodput_rps, rebuilt
 from planner.simulation.capacity import SWEEPING
 from planner.simulation.effort import RunSize
 from planner.simulation.fleet import FleetPool, FleetSample, sample_fleet
+from planner.simulation.pool import STEP_WISE_SHORTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +66,8 @@ def busy_points(bench: Bench, over: Callable[[], bool]) -> tuple[BusyPoint, ...]
         if one.build is not bench.fleet.pools[p].template.build
     }
     full = [FULL * one.raw_rps for one in found]
+    if not all(full):
+        return tuple(points)
     most = min(f / sum(pool.load_rps) for f, pool in zip(full, bench.fleet.pools, strict=True))
     for multiple in LOADS:
         if over() or multiple >= most or (multiple == 1.0 and not changes):
@@ -126,8 +129,10 @@ def _size(bench: Bench, pool: PoolChoice, build: Build) -> RunSize:
     prompt, output = computed_lengths(bench.answer.study, build, pool.load_rps)
     held = float((prompt + output / 2).mean())
     seats = min(build.max_num_seqs, build.kv_tokens / held) * build.curve.layout.dp_degree
-    per_replica = max(bench.size.per_replica, round(STAYS * seats))
-    return RunSize(bench.size.requests, 2, per_replica)
+    wanted = STAYS * seats
+    if setup_of(build, pool.units, bench.router).step_wise:
+        wanted *= STEP_WISE_SHORTER
+    return RunSize(bench.size.requests, 2, max(bench.size.per_replica, round(wanted)))
 
 
 def _point(bench: Bench, label: str, changes: Changes, loads: list[tuple[float, ...]]) -> BusyPoint:

@@ -406,7 +406,7 @@ def test_time_that_ends_while_measuring_still_gives_a_plan_that_says_so(monkeypa
         measured.append(template.id)
         return measure_frontier(study, template, *args)
 
-    monkeypatch.setattr("planner.planning.pricing.measure_frontier", measure)
+    monkeypatch.setattr("planner.planning.column_runs.measure_frontier", measure)
     loaded = load_scenario(shipped("scenarios") / "chat-70b.yaml")
     plan = plan_scenario(loaded, effort=EFFORT)
     assert plan.status == "feasible"

@@ -14,7 +14,7 @@ from planner.kernels import Limits, simulate_pool
 def build(law: StepLaw, budget: int) -> SimpleNamespace:
     """What the closed form reads of a build."""
     return SimpleNamespace(
-        curve=SimpleNamespace(step_law=law, path_s=0.0, layout=ONE_DEVICE),
+        curve=SimpleNamespace(step_law=law, path_s=0.0, layout=ONE_DEVICE, parts=()),
         max_num_batched_tokens=budget,
         accelerator="any",
     )

@@ -80,7 +80,7 @@ def test_templates_are_evaluated_together_as_each_alone():
 def test_mean_field_obeys_its_own_law():
     """An affine L is its own minorant: T = base + token y + context K, K = y / m of a request."""
     law = StepLaw(KNOTS, tuple(0.01 + 1e-5 * k for k in KNOTS), 1e-5, 0.0, 1e-8)
-    curve = SimpleNamespace(step_law=law, layout=ONE_DEVICE)
+    curve = SimpleNamespace(step_law=law, layout=ONE_DEVICE, parts=())
     build = SimpleNamespace(max_num_batched_tokens=4096, curve=curve)
     mean = moments(np.full(4, 300, np.int32), np.full(4, 101, np.int32), 4096)
     field = mean_field([build], [mean])  # type: ignore[list-item]
