@@ -15,12 +15,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from planner.candidates.columns import HOPE
-from planner.candidates.screen import KEEPS_AT_NO_LOAD, Screened
-from planner.candidates.template import Removed
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import choose
 from planner.milp.pricing import improvement_on, relaxation_of
 from planner.planning.across import crosses
+from planner.planning.column_lists import (
+    capacity_of,
+    cheapest,
+    kind_of,
+    measured_columns,
+    unmeasured_columns,
+)
 from planner.planning.column_prices import (
     break_even_rps,
     cost_of,
@@ -36,7 +41,8 @@ if TYPE_CHECKING:
 
     from planner.candidates.columns import Column
     from planner.candidates.frontier import Frontier
-    from planner.candidates.template import Template
+    from planner.candidates.screen import Screened
+    from planner.candidates.template import Removed, Template
     from planner.milp import Choice
     from planner.milp.pricing import Relaxation, UnitPrices
     from planner.planning.clock import Clock
@@ -53,6 +59,9 @@ MOST_MEASURED: Final = 3
 """Templates measured in a round: after that, prices are better."""
 SURE: Final = 0.005
 """How far below the promise one run must be for a load to count as refuted."""
+NEARLY: Final = 0.9
+"""Share of the gap at which a template is looked at: what breaks there promises less than the gap,
+and is not looked at again for a rounding."""
 SOLVING_S: Final = 5.0
 """Time of one solve over all templates."""
 
@@ -150,17 +159,17 @@ class Pricing:
                 self._compare_one(members)
         for members in variants.values():
             live = [self.columns[j] for j in members if not self.columns[j].dead]
-            if len(variants) > 1 and live and _cheapest(live)[0].frontier is None:
+            if len(variants) > 1 and live and cheapest(live)[0].frontier is None:
                 self._compare_one(members)
 
     def _compare_one(self, members: Sequence[str]) -> None:
         """Measure the most promising of some templates."""
         few: dict[str, str] = {}
-        for column in _cheapest(self.columns[j] for j in members if self.columns[j].open):
+        for column in cheapest(self.columns[j] for j in members if self.columns[j].open):
             few.setdefault(column.template.build.hardware, column.template.id)
         names = list(few.values())[:COMPARED]
         self._search([j for j in names if not self.columns[j].searched])
-        live = _cheapest(self.columns[j] for j in names if self.columns[j].open)
+        live = cheapest(self.columns[j] for j in names if self.columns[j].open)
         self._measure_one([c.template.id for c in live])
 
     def serving(self) -> dict[tuple[int, ...], list[Template]]:
@@ -173,28 +182,11 @@ class Pricing:
 
     def screened(self) -> list[Screened]:
         """Return the templates that were measured, cheapest per request first."""
-        mine = [c for c in self.columns.values() if c.frontier is not None]
-        found = [Screened(c.template, c.bound, _capacity(c)) for c in mine]
-        return sorted(found, key=lambda s: (s.usd_per_request, s.template.id))
+        return measured_columns(self.columns.values())
 
     def removed(self) -> list[Removed]:
         """Return the templates that were not measured, each with the most it could carry."""
-        best = min((s.usd_per_request for s in self.screened()), default=0.0)
-        rows = []
-        for column in _cheapest(c for c in self.columns.values() if c.open):
-            usd = column.usd_per_request
-            why = (
-                f"carries {column.most_rps:.4g} req/s a unit at most ({column.because}): no fleet"
-                " with it is better, by the prices of the program"
-            )
-            numbers = {
-                "most_rps": column.most_rps,
-                "usd_per_thousand_at_best": usd * 1e3,
-                "usd_per_thousand_of_the_best": best * 1e3,
-            }
-            rows.append(Removed(column.template.id, why, numbers))
-        dead = sorted(c.template.id for c in self.columns.values() if c.dead)
-        return rows + [Removed(j, KEEPS_AT_NO_LOAD, {}) for j in dead]
+        return unmeasured_columns(self.columns.values())
 
     # -- what to simulate -------------------------------------------------------------------
 
@@ -207,7 +199,7 @@ class Pricing:
             own = groups.setdefault(template.serves, {})
             own.setdefault(template.build.accelerator, []).append(column)
         self._search(
-            [_cheapest(kind)[0].template.id for own in groups.values() for kind in own.values()]
+            [cheapest(kind)[0].template.id for own in groups.values() for kind in own.values()]
         )
         for serves in groups:
             self._measure_one(self._promising(serves))
@@ -218,7 +210,7 @@ class Pricing:
         if not any(c.open and c.searched for c in mine):
             self._search([c.template.id for c in mine if c.open])
             mine = [self.columns[c.template.id] for c in mine]
-        return [c.template.id for c in _cheapest(c for c in mine if c.open and c.searched)]
+        return [c.template.id for c in cheapest(c for c in mine if c.open and c.searched)]
 
     def _measure_one(self, order: Sequence[str]) -> None:
         """Measure templates one by one until one keeps its promise at some load."""
@@ -247,7 +239,8 @@ class Pricing:
             cost = cost_of(prices, column)
             loss = loss_of(self.problem, prices, column) if column.open else 0.0
             if loss < -self.gap * cost:
-                at = break_even_rps(self.problem, prices, column)
+                # A template that carries no more than this improves by less than the gap.
+                at = break_even_rps(self.problem, prices, column) * (1 + self.gap * NEARLY)
                 priced.append((loss / cost, j, min(at, column.most_rps)))
         best = sorted(priced)[:MOST_LOOKS]
         margins = self.runs.margins([(self.columns[j].template, at) for _, j, at in best])
@@ -258,7 +251,12 @@ class Pricing:
                 self.columns[j] = self.columns[j].at_most(at, why)
             else:
                 held.append((-margin, j))
-        self._measure([j for _, j in sorted(held)[:MOST_MEASURED]])
+        firsts: dict[tuple[str, str], str] = {}
+        for _, j in sorted(held):  # one of those that differ by policy: it prices the others
+            firsts.setdefault(kind_of(self.columns[j]), j)
+        few = list(firsts.values())[:MOST_MEASURED]
+        self._search([j for j in few if not self.columns[j].searched])
+        self._measure(self._open(few))
         return bool(best)
 
     def wanted_by_whole_units(self, known: Mapping[str, Frontier]) -> bool:
@@ -299,19 +297,43 @@ class Pricing:
         if not wanted:
             return False
         fresh = [j for j in wanted if not self.columns[j].searched]
-        return self._search(self._alike(fresh)) if fresh else self._measure(wanted)
+        if fresh:
+            return self._search(self._alike(fresh))
+        return self._no_better_than_alike(wanted) or self._measure(wanted)
+
+    def _no_better_than_alike(self, names: Sequence[str]) -> bool:
+        """Settle templates that carry no more than a measured one like them; tell if any was.
+
+        A short search leaves a template more than it found, so the program would want every policy
+        of the same hardware in turn, though most carry the same: one run tells.
+        """
+        most: dict[tuple[str, str], float] = {}
+        for column in self.columns.values():
+            if column.frontier is not None:
+                most[kind_of(column)] = max(most.get(kind_of(column), 0.0), capacity_of(column))
+        jobs = []
+        for j in names:
+            at = most.get(kind_of(self.columns[j]), 0.0) * (1 + self.gap * NEARLY)
+            if 0 < at < self.columns[j].most_rps * (1 - 1e-9):
+                jobs.append((j, at))
+        settled = False
+        margins = self.runs.margins([(self.columns[j].template, at) for j, at in jobs])
+        for (j, at), margin in zip(jobs, margins, strict=True):
+            if margin < -SURE:
+                why = f"a run at {at:.4g} req/s breaks its promise"
+                self.columns[j] = self.columns[j].at_most(at, why, searched=True)
+                settled = True
+        return settled
 
     def _alike(self, names: Sequence[str]) -> list[str]:
         """Add to templates those not searched on the same hardware for the same workloads.
 
         They differ by policy and have nearly the same most, so the program would want them next.
         """
-
-        def kind(column: Column) -> tuple[str, str]:
-            return column.template.build.hardware, column.template.label
-
-        kinds = {kind(self.columns[j]) for j in names}
-        more = (c for c in self.columns.values() if c.open and not c.searched and kind(c) in kinds)
+        kinds = {kind_of(self.columns[j]) for j in names}
+        more = (
+            c for c in self.columns.values() if c.open and not c.searched and kind_of(c) in kinds
+        )
         return [*names, *sorted(c.template.id for c in more if c.template.id not in names)]
 
     def _may_improve(self, column: Column, relaxed: Relaxation, trusted: Choice) -> bool:
@@ -379,11 +401,3 @@ class Pricing:
         for j, frontier in zip(names, self.runs.frontiers(guesses), strict=True):
             self.columns[j] = replace(self.columns[j], frontier=frontier, dead=frontier is None)
         return bool(names)
-
-
-def _capacity(column: Column) -> float:
-    return column.frontier.capacity_rps.value if column.frontier is not None else column.most_rps
-
-
-def _cheapest(columns: Iterable[Column]) -> list[Column]:
-    return sorted(columns, key=lambda c: (c.usd_per_request, c.template.id))
