@@ -59,7 +59,7 @@ MOST_MEASURED: Final = 3
 """Templates measured in a round: after that, prices are better."""
 SURE: Final = 0.005
 """How far below the promise one run must be for a load to count as refuted."""
-NEARLY: Final = 0.9
+NEARLY: Final = 0.5
 """Share of the gap at which a template is looked at: what breaks there promises less than the gap,
 and is not looked at again for a rounding."""
 SOLVING_S: Final = 5.0
