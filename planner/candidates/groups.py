@@ -23,7 +23,7 @@ from planner.candidates.physics import empty_replica
 from planner.candidates.screen import KEEPS_AT_NO_LOAD, Screened
 from planner.candidates.template import Build, Removed, Template
 from planner.curves.memory import kv_moved_bytes
-from planner.kernels.engine import COMPILED
+from planner.kernels.engine import COMPILED, STATUS
 from planner.problem.arrivals import UserArrivals
 from planner.simulation.capacity import coarse_capacity
 from planner.simulation.group import GroupSetup
@@ -360,7 +360,7 @@ def screen_groups(
     if policy is None:
         return Grouped((), ())
     if not COMPILED and policy.choose == "search":
-        why = "groups are searched with the compiled simulator only; choose: always searches them"
+        why = f"{STATUS}; disaggregation.choose: always searches groups all the same, in hours"
         return Grouped((), (Removed("groups of prefill and decode replicas", why, {}),))
 
     if any(build.step_wise for build in builds):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.kernels import COMPILED
+from planner.kernels import COMPILED, engine
 from planner.planning.curve_notes import curve_notes
 from planner.planning.deferral import NOT_PLACED
 from planner.planning.sweep import CVS, MULTIPLES
@@ -97,6 +97,8 @@ def of_the_search(
         notes.append("simulated in plain Python: fewer requests, wider intervals")
         if len(set(answer.problem.priorities)) > 1:
             notes.append("priority scheduling is searched with the compiled simulator only")
+    elif not engine.COMPILED:
+        notes.append(engine.STATUS)
     for multiple, sample in sweep:
         if any(sample.unstable()):
             notes.append(
