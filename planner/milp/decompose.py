@@ -68,8 +68,8 @@ def run(model: Model, program: Program, settings: Settings, start: Floats | None
     parts = parts_of(model, program)
     relaxed = highs.run(program.relaxed(), settings)
     if relaxed.x is None or relaxed.row_duals is None or relaxed.bound is None:
-        kept = start if relaxed.status == "limit" else None
-        return dataclasses.replace(relaxed, x=kept, bound=None)
+        known = start if relaxed.status == "limit" else None
+        return dataclasses.replace(relaxed, x=known, bound=None)
     best, bound = _rounds(model, program, parts, relaxed, start, _left(settings, ends_s))
     if best is not None and within(program, settings, best, bound):
         return Answer("optimal", best, bound)

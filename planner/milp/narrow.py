@@ -52,8 +52,8 @@ def run(model: Model, program: Program, settings: Settings, start: Floats | None
         return highs.run(program, settings, start)
     relaxed = highs.run(program.relaxed(), settings)
     if relaxed.x is None or relaxed.row_duals is None or relaxed.bound is None:
-        kept = start if relaxed.status == "limit" else None
-        return dataclasses.replace(relaxed, x=kept, bound=None)
+        known = start if relaxed.status == "limit" else None
+        return dataclasses.replace(relaxed, x=known, bound=None)
     until = _until(program, settings, relaxed.bound)
     start, off = _better(program, start, _rounded(program, relaxed.x, until), relaxed.bound)
     allowed = _allowed(settings, relaxed.bound)
