@@ -194,9 +194,8 @@ class Problem:
 
     @property
     def stays(self) -> frozenset[str]:
-        """Templates that run now and are weighed in any case, since stopping them counts."""
-        counts = self.moving is not None or "fewest_moves" in self.then
-        return frozenset(j for j, _ in self.current) if counts else frozenset()
+        """Templates that run now and are weighed in any case: a move must earn its cost."""
+        return frozenset(j for j, _ in self.current)
 
     @property
     def asked(self) -> tuple[Whole, ...]:
@@ -288,11 +287,18 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
         sites=sites,
         topology=topology,
-        then=scenario.then,
+        then=_goals(scenario.then, running),
         current=units_of(running),
         running=running,
         moving=moving,
     )
+
+
+def _goals(then: tuple[Goal, ...], running: FleetPlan | None) -> tuple[Goal, ...]:
+    """Return the second goals; where a fleet runs, the last of them is to move little of it."""
+    if running is None or "fewest_moves" in then:
+        return then
+    return (*then, "fewest_moves")
 
 
 def _outcomes(uncertainty: Uncertainty | None, demands: tuple[Demand, ...]) -> tuple[Outcome, ...]:
