@@ -8,6 +8,7 @@ from planner.fleet.alternatives import Alternatives, Change, PriceRange, RunnerU
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import (
     ArrivalPoint,
+    BreakPoint,
     DemandPoint,
     Evidence,
     FailureResult,
@@ -63,6 +64,7 @@ __all__ = [
     "Alternatives",
     "ArrivalPoint",
     "BillLine",
+    "BreakPoint",
     "BusyPoint",
     "Change",
     "CurveNote",

@@ -41,6 +41,22 @@ class DemandPoint(Spec):
     attainment: dict[str, Interval]
 
 
+class BreakPoint(Spec):
+    """How much of the demand a workload's promise bears, all workloads growing alike."""
+
+    workload: str
+    kept_at: float | None
+    """Highest multiple of the demand at which the promise was seen kept, by the mean of the runs;
+    null where it is not kept at the least that was tried, a quarter."""
+    broken_at: float | None
+    """A hundredth above it, where it was seen broken; null where three times the demand is
+    borne."""
+    attainment: Interval | None = None
+    """There."""
+    cause: str | None = None
+    """What most of the misses there are charged to; as in ``misses`` of a workload."""
+
+
 class ArrivalPoint(Spec):
     """Attainment of the fixed fleet if the same mean load came otherwise."""
 
@@ -97,6 +113,8 @@ class Evidence(Spec):
     """Simulated for this plan, all runs together."""
     one_less: tuple[OneLess, ...]
     demand_sweep: tuple[DemandPoint, ...]
+    breaks_at: tuple[BreakPoint, ...] = ()
+    """Where growing demand breaks each promise; empty where the time did not allow to look."""
     arrival_sweep: tuple[ArrivalPoint, ...] = ()
     """The fleet under evener and burstier arrivals at the same mean rate."""
     length_sweep: tuple[LengthPoint, ...] = ()

@@ -13,6 +13,7 @@ from planner.catalogue import Catalogue
 from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.answered import Answer, Tried
+from planner.planning.breaking import where_it_breaks
 from planner.planning.clock import Clock
 from planner.planning.column_prices import columns_of
 from planner.planning.deferral import NOT_PLACED, grown, place_deferred
@@ -356,8 +357,10 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
         return clock.over
 
     try:
+        grown_by = sweep_demand(study, shown.fleet, router, effort, over)
         tried = Tried(
-            demand=sweep_demand(study, shown.fleet, router, effort, over),
+            demand=grown_by,
+            breaks=where_it_breaks(problem, study, shown.fleet, effort, grown_by, over),
             periods=adapted.periods
             if adapted is not None
             else placed.periods

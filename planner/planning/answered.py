@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from planner.catalogue import Catalogue
     from planner.fleet import Decision, DeferredResult, PeriodResult, ScenarioResult, Settings
+    from planner.planning.breaking import Break
     from planner.planning.hourly import Adapted
     from planner.planning.lengths_sweep import Moved
     from planner.planning.prefixes import Cold
@@ -43,6 +44,8 @@ class Tried:
     decisions: tuple[Decision, ...] = ()
     """Made before this fleet was chosen."""
     deferred: tuple[DeferredResult, ...] = ()
+    breaks: Sequence[Break] = ()
+    """Where growing demand breaks each promise."""
     lengths: Sequence[Moved] = ()
     """Under longer and shorter prompts and outputs, where a pool has groups."""
     scenarios: tuple[ScenarioResult, ...] = ()

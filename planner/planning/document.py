@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from planner.data import version
 from planner.fleet import (
     ArrivalPoint,
+    BreakPoint,
     DemandPoint,
     EffectiveScenario,
     Evidence,
@@ -189,6 +190,16 @@ def plan_document(
             demand_sweep=tuple(
                 DemandPoint(multiple=multiple, attainment=_by_workload(answer, s))
                 for multiple, s in tried.demand
+            ),
+            breaks_at=tuple(
+                BreakPoint(
+                    workload=b.workload,
+                    kept_at=b.kept_at,
+                    broken_at=b.broken_at,
+                    attainment=interval(b.attainment) if b.attainment is not None else None,
+                    cause=b.cause,
+                )
+                for b in tried.breaks
             ),
             arrival_sweep=tuple(
                 ArrivalPoint(

@@ -75,8 +75,6 @@ def workload_results(
         demand, parts = whole.demand, whole.parts
         rates = [problem.demands[w].rate_rps for w in parts]
         offered = demand.rate_rps * paces[parts[0]]
-        shares = [rate / sum(rates) for rate in rates]
-        misses = [_misses(study, kept, w) for w in parts]
         over_time = judgement.over_time[parts[0]] if judgement.over_time else None
         gaps = [p.max_itl_s for _, p in kept if p.max_itl_s is not None]
         results.append(
@@ -95,7 +93,7 @@ def workload_results(
                 tpot_s=_quantiles([p.tpot_s for _, p in kept], kept, parts),
                 max_itl_s=_quantiles(gaps, kept, parts) if demand.slo.max_itl else None,
                 kv_transfer_s=_transfers(fleet, kept, parts),
-                misses=_in_all(_added(misses, shares), 1 - estimate.value),
+                misses=_in_all(misses_of(problem, study, kept, parts), 1 - estimate.value),
                 prefix_hits=_hits(problem, judgement, hits, parts[0]),
                 routing=tuple(
                     RoutingShare(
@@ -145,8 +143,23 @@ def kept_of(kept: Kept, position: int, pools: int) -> list[Latencies]:
     return [latencies for _, latencies in kept[position * each : (position + 1) * each]]
 
 
-def latencies_of(problem: Problem, study: Study, effort: Effort, fleet: Fleet) -> Kept:
+def latencies_of(
+    problem: Problem,
+    study: Study,
+    effort: Effort,
+    fleet: Fleet,
+    stream: int = VERIFYING,
+    multiple: float = 1.0,
+) -> Kept:
     """Simulate the fleet once more on the first draws of its verification, keeping latencies.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        effort: How much to simulate.
+        fleet: Its pools.
+        stream: Purpose of the random draws, where they are not those of the verification.
+        multiple: All loads are multiplied by this.
 
     Returns:
         The load of the pool, and the latencies, of each pool and replication.
@@ -155,7 +168,8 @@ def latencies_of(problem: Problem, study: Study, effort: Effort, fleet: Fleet) -
         study,
         fleet.for_simulation(problem.policies.router),
         effort.verify,
-        stream=VERIFYING,
+        stream=stream,
+        multiple=multiple,
         keep=True,
     )
     return [
@@ -192,6 +206,20 @@ def misses_up_to(answer: Answer, fleet: Fleet, w: int, at_tokens: int) -> Misses
     """
     kept = latencies_of(answer.problem, answer.study, answer.effort, fleet)
     return _misses(answer.study, kept, w, at_tokens)
+
+
+def misses_of(problem: Problem, study: Study, kept: Kept, parts: tuple[int, ...]) -> Misses:
+    """Return the misses of a workload by cause, as shares of its offered requests.
+
+    Args:
+        problem: The question.
+        study: Draws, deadlines and promises of the problem.
+        kept: What :func:`latencies_of` returns.
+        parts: The workload's demands.
+    """
+    rates = [problem.demands[w].rate_rps for w in parts]
+    shares = [rate / sum(rates) for rate in rates]
+    return _added([_misses(study, kept, w) for w in parts], shares)
 
 
 def _added(misses: Sequence[Misses], shares: Sequence[float]) -> Misses:

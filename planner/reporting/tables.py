@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.reporting import relaxations
 from planner.reporting.bill_difference import bill_differences
+from planner.reporting.breaking import breaks
 from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
@@ -298,6 +299,9 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
         names = [result.id for result in plan.workloads]
         headers = (">demand", *(f">{name}" for name in names))
         yield grid(headers, [(f"× {p.multiple:g}", *_cells(p.attainment, names)) for p in sweep])
+    if plan.evidence.breaks_at:
+        yield heading("Demand at which each promise breaks, all workloads growing alike")
+        yield lines(breaks(point) for point in plan.evidence.breaks_at)
     if plan.evidence.length_sweep:
         yield heading("Attainment if prompts or outputs were longer or shorter")
         names = [result.id for result in plan.workloads]

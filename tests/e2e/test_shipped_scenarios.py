@@ -14,8 +14,11 @@ from planner.errors import InputError, LimitReachedError
 from planner.fleet import FleetPlan, Misses
 from planner.kernels import COMPILED
 from planner.planning import plan_scenario, prefixes, results, simulate_plan
+from planner.planning.replay import fleet_in
+from planner.planning.study import effort_for, study_of
 from planner.scenario.load import load_scenario
 from planner.simulation.effort import Effort, RunSize
+from planner.simulation.fleet import sample_fleet
 from planner.spec import dump_json
 
 SHORT = Effort(6_000, RunSize(24_000, 4, 2_500), RunSize(24_000, 6, 4_000), 192_000, 24_000, 8)
@@ -141,6 +144,29 @@ def test_demand_is_swept_and_attainment_falls(name):
         values = [point.attainment[workload.id] for point in sweep]
         assert values[0].high >= values[1].low
         assert values[1].high >= values[2].low
+
+
+@pytest.mark.parametrize("name", ["quickstart", "chat-70b"])
+def test_promises_break_where_the_plan_says_on_fresh_draws(name):
+    """Two per cent below it they are kept, two per cent above it they are broken."""
+    plan = plan_of(name)
+    problem, fleet = fleet_in(plan, 99, Path())
+    pools = fleet.for_simulation(problem.policies.router)
+    verify = effort_for(problem).verify
+
+    def attained(multiple: float) -> dict[str, float]:
+        sample = sample_fleet(study_of(problem), pools, verify, stream=7, multiple=multiple)
+        means = (estimate.value for estimate in sample.intervals())
+        return dict(zip((demand.id for demand in problem.demands), means, strict=True))
+
+    for point in plan.evidence.breaks_at:
+        promise = next(w.promise for w in plan.workloads if w.id == point.workload)
+        assert point.kept_at is not None
+        assert point.broken_at is not None
+        assert point.kept_at >= 1
+        assert attained(0.98 * point.kept_at)[point.workload] >= promise
+        assert attained(1.02 * point.broken_at)[point.workload] < promise
+        assert point.cause in Misses.model_fields
 
 
 @pytest.mark.parametrize("name", FEASIBLE)
