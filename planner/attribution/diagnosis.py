@@ -259,12 +259,21 @@ def _misses(charges: Mapping[str, Floats], n: int, missed: int) -> tuple[MissCau
 
 
 def _interval(run: StagedRun, joint: NDArray[np.bool_]) -> tuple[float, float] | None:
-    if joint.size < FEWEST:
-        return None
     start = run.records.start_s
     known = np.isfinite(start).all()
     order = np.argsort(start, kind="stable") if known else np.arange(joint.size)
-    means = [float(part.mean()) for part in np.array_split(joint[order], BATCHES)]
+    return joint_interval(joint[order])
+
+
+def joint_interval(joint: NDArray[np.bool_]) -> tuple[float, float] | None:
+    """Return the 95 % interval of a joint share by batch means; None for too few requests.
+
+    Args:
+        joint: Whether each request meets all deadlines, in order of arrival.
+    """
+    if joint.size < FEWEST:
+        return None
+    means = [float(part.mean()) for part in np.array_split(joint, BATCHES)]
     found = attainment_interval(means, joint.size)
     return found.low, found.high
 

@@ -15,6 +15,7 @@ from planner.cli.capacity import capacity
 from planner.cli.catalogue import app as catalogue
 from planner.cli.check import check
 from planner.cli.compare import compare
+from planner.cli.confirm import confirm
 from planner.cli.diagnose import diagnose
 from planner.cli.explain import explain
 from planner.cli.measurements import inspect
@@ -77,6 +78,7 @@ VERBS = (
     simulate,
     capacity,
     diagnose,
+    confirm,
     workload,
     inspect,
     calibrate,

@@ -40,6 +40,10 @@ NAN: Final = float("nan")
 MS: Final = 1e-3
 
 
+SPANS: Final = ("spans", "spans of a sidecar")
+"""Formats whose runs are the pools of one fleet, at one time."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StagedRun:
     """Requests of one run and workload; arrays of shape ``(requests,)``, NaN where unknown.
@@ -298,7 +302,7 @@ def _run(rows: list[_Row], pool: str, name: str) -> StagedRun:
         prefill_s=before.get("prefill", nothing),
         decode_s=e2e - ttft,
     )
-    kind = "spans of a sidecar" if any(row.grouped for row in rows) else "spans"
+    kind = SPANS[any(row.grouped for row in rows)]
     whole = all(row.whole or row.failed for row in rows)
     return StagedRun(name or pool, pool, kind, records, before, after, whole)
 

@@ -31,7 +31,7 @@ FREE: Final = (PoissonArrivals, RenewalArrivals, BurstArrivals)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scaled:
+class Scaled:
     """Draws whose prompts and outputs are longer or shorter by a factor each."""
 
     draws: Draws
@@ -108,7 +108,7 @@ def _goodput(
     answer: Answer, fleet: Fleet, prompt: float, output: float
 ) -> tuple[FleetSample, float]:
     """Simulate a fleet at multiples of its lengths; also return its compliant goodput, req/s."""
-    draws = cast("Draws", _Scaled(answer.study.draws, prompt, output))
+    draws = cast("Draws", Scaled(answer.study.draws, prompt, output))
     sample = sample_fleet(
         replace(answer.study, draws=draws),
         fleet.for_simulation(answer.problem.policies.router),
