@@ -15,6 +15,8 @@ from planner.simulation.fleet import FleetPool
 from tests.problems import fixed, study
 from tests.queues import md1_wait_cdf, one_slot
 
+pytestmark = pytest.mark.minutes_in_plain
+
 SIZE = RunSize(150_000, 4, 1)
 EFFORT = Effort(1_000, SIZE, SIZE, 1_000, 1_000, 1)
 

@@ -28,6 +28,8 @@ from planner.spec import dump_json
 if TYPE_CHECKING:
     from planner.attribution.traced import TracedRun
 
+pytestmark = pytest.mark.minutes_in_plain
+
 SCENARIO = """\
 format_version: "1.0"
 name: chat
