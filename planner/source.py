@@ -41,7 +41,7 @@ class Source:
     name: str
     data: object
     places: Mapping[Loc, Where | str]
-    problems: tuple[tuple[Where, str], ...] = ()
+    problems: tuple[tuple[Where | str, str], ...] = ()
 
     def at(self, loc: Loc) -> Where | str:
         """Return the place of the deepest part of ``loc`` that is written down."""

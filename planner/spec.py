@@ -51,8 +51,13 @@ def mistake(message: str, *at: str | int) -> PydanticCustomError:
 _KINDS: Final = {type(None): "empty", list: "a list", str: "text"}
 
 
-def validate(source: Source, as_type: type[S]) -> S:
+def validate(source: Source, as_type: type[S], *, written_by_hand: bool = True) -> S:
     """Make a document of plain data; report every mistake, each with its place.
+
+    Args:
+        source: The data; its own problems are told instead of what else is wrong there.
+        as_type: The class of the document.
+        written_by_hand: Whether quantities must have their unit.
 
     Raises:
         InputError: One line per mistake, in file order.
@@ -62,13 +67,21 @@ def validate(source: Source, as_type: type[S]) -> S:
     if not isinstance(source.data, dict):
         kind = _KINDS.get(type(source.data), "a single value")
         raise InputError(f"{source.name}:1:1: the document is {kind}; expected keys and values")
+    context = FROM_FILE if written_by_hand else None
     try:
-        result = as_type.model_validate_json(_as_json(source.data), strict=True, context=FROM_FILE)
+        result = as_type.model_validate_json(_as_json(source.data), strict=True, context=context)
     except ValidationError as error:
-        problems += _mistakes(source, as_type, error)
+        known = {_place_of(*problem) for problem in problems}
+        found = _mistakes(source, as_type, error)
+        problems += (each for each in found if _place_of(*each) not in known)
     if problems or result is None:
         raise InputError("\n".join(f"{where}: {what}" for where, what in _in_order(problems)))
     return result
+
+
+def _place_of(where: Where | str, what: str) -> tuple[str, str]:
+    """Return where a mistake is, and its path in the document."""
+    return str(where), what.partition(": ")[0]
 
 
 def _as_json(data: object) -> str:

@@ -60,7 +60,8 @@ def explain_plan(plan: FleetPlan, why_not: str | None = None) -> Why:
             templates where left out.
 
     Raises:
-        InputError: No pool and no rejected template of the plan bears such a name.
+        InputError: No pool and no rejected template of the plan bears such a name, or the plan's
+            scenario is none.
     """
     if why_not is None:
         return _why(plan, None, (), plan.rejected)
@@ -70,7 +71,10 @@ def explain_plan(plan: FleetPlan, why_not: str | None = None) -> Why:
         there += [(u.template, u.accelerator) for u in plan.capacity_table.units]
     chosen = tuple(n for n, kind in there if matches(why_not, n) or matches(why_not, kind))
     if not (rejected or chosen):
-        barred = not_considered(why_not, plan.scenario.document)
+        from planner.problem.answered import answered_scenario
+
+        asked = answered_scenario(plan).scenario.model_dump(mode="json")
+        barred = not_considered(why_not, asked)
         if barred is not None:
             return _why(plan, why_not, (), (), f"not considered: {barred}")
         known = [x.template for x in plan.rejected] + [name for name, _ in there]

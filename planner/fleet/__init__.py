@@ -24,7 +24,6 @@ from planner.fleet.plan import (
     ObjectiveValue,
     SearchStep,
     Totals,
-    read_plan,
 )
 from planner.fleet.pools import (
     AdaptersNote,
@@ -37,6 +36,7 @@ from planner.fleet.pools import (
     RoutingShare,
     SpeculationNote,
 )
+from planner.fleet.reading import read_plan
 from planner.fleet.reasons import (
     Decision,
     Infeasibility,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.fleet.figures import Count
 from planner.spec import Spec
 
 
@@ -48,7 +49,7 @@ class Change(Spec):
     """Units of a pool before and after, where a current plan was given."""
 
     pool: str
-    before: int
-    after: int
-    moves: int = 0
+    before: Count
+    after: Count
+    moves: Count = 0
     """Units started and stopped; in whole nodes, one that changes its place is both."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.fleet.figures import Count
 from planner.spec import Spec
 
 
@@ -11,11 +12,11 @@ class SupplyLine(Spec):
     accelerator: str
     domain: str | None
     term: str
-    count: int
+    count: Count
     usd_per_hour: float
     """Of all of them."""
     price_source: str
-    nodes: int | None = None
+    nodes: Count | None = None
     """Whole nodes, where they are sold so."""
 
 

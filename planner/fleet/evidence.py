@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.fleet.figures import Interval, Verdict
+from planner.fleet.figures import Count, Interval, Seed, Verdict
 from planner.spec import Spec
 
 
@@ -22,7 +22,7 @@ class FailureResult(Spec):
 
     lost: str
     """The racks, zones or regions that are lost, joined by ``:``; or ``node.`` and where."""
-    units_lost: dict[str, int]
+    units_lost: dict[str, Count]
     """Replicas by pool."""
     turned_away: dict[str, float]
     """Share of each workload's requests that is turned away; those without are left out."""
@@ -64,7 +64,7 @@ class ArrivalPoint(Spec):
     """Such as ``poisson``, or ``gamma, CV 3``."""
     attainment: dict[str, Interval]
     ttft_p99_s: dict[str, float]
-    accelerators: int | None = None
+    accelerators: Count | None = None
     """Fewest that keep every promise under these arrivals, with the pools of the plan."""
 
 
@@ -108,8 +108,8 @@ class Evidence(Spec):
     """Every promise was kept in a simulation of the whole fleet."""
     unproven: str = ""
     """Why this fleet is not proven best; empty where it is, or where there is none."""
-    seeds: tuple[int, ...]
-    requests: int
+    seeds: tuple[Seed, ...]
+    requests: Count
     """Simulated for this plan, all runs together."""
     one_less: tuple[OneLess, ...]
     demand_sweep: tuple[DemandPoint, ...]
@@ -127,6 +127,6 @@ class Evidence(Spec):
     failures: tuple[FailureResult, ...] = ()
     """Failures that the fleet must survive, those that leave the least first; such as lose no
     more of any pool than another are left out."""
-    candidates: int
+    candidates: Count
     proof_covers: str
     notes: tuple[str, ...] = ()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from planner.spec import Spec
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Verdict = Literal["kept", "broken", "undecided"]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Count = Annotated[int, Field(ge=0)]
+Whole = Annotated[int, Field(ge=1)]
+"""Of what there is at least one."""
 
 
 class Interval(Spec):

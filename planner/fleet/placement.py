@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.fleet.figures import Count
 from planner.spec import Spec, mistake
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ class PlacedReplica(Spec):
     """One replica on devices of one node; a replica over several nodes has several entries."""
 
     pool: str
-    replica: int
+    replica: Count
     """From 0."""
     domain: str
     """Nodes of one kind in one place; ``topology.domains`` of the plan has them."""
@@ -24,7 +25,7 @@ class PlacedReplica(Spec):
     """Name of the node: the domain's, and the node's number from 1."""
     devices: tuple[int, ...]
     """Numbers in the node, from 0."""
-    unit: int | None = None
+    unit: Count | None = None
     """Which unit of its group it belongs to, where pools are grouped."""
 
 

@@ -1,17 +1,15 @@
-"""The whole plan, and how it is read."""
+"""The whole plan."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from planner.errors import InputError
 from planner.fleet.alternatives import Alternatives, Change
 from planner.fleet.bill import BillLine, SupplyLine
 from planner.fleet.evidence import Evidence
-from planner.fleet.figures import Status
+from planner.fleet.figures import Count, Seed, Status
 from planner.fleet.placement import PlacedReplica, require_places
 from planner.fleet.pools import Pool
 from planner.fleet.reasons import (
@@ -25,15 +23,8 @@ from planner.fleet.reasons import (
 from planner.fleet.results import DeferredResult, PeriodResult, ScenarioResult, WorkloadResult
 from planner.fleet.settings import Settings
 from planner.fleet.tables import TableFleet
-from planner.source import read_text, whole
 from planner.spec import Spec
 from planner.topology import Topology
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-MAX_BYTES: Final = 256 * 2**20
-"""Longest plan that is read."""
 
 
 class EffectiveScenario(Spec):
@@ -83,8 +74,8 @@ class Totals(Spec):
     cost_usd_per_hour: float
     usd_per_thousand_compliant: float | None
     compliant_requests_per_usd: float | None
-    accelerators: int
-    nodes: int | None
+    accelerators: Count
+    nodes: Count | None
     power_w: float | None
     """Board power of the accelerators at full load; no host, network or cooling."""
     mfu: float | None
@@ -95,7 +86,7 @@ class FleetPlan(Spec):
 
     format_version: Literal["1.0"] = "1.0"
     planner_version: str
-    seed: int
+    seed: Seed
     created: str | None
     """When, as told by the caller; never read from a clock."""
     scenario: EffectiveScenario
@@ -139,30 +130,3 @@ class FleetPlan(Spec):
     def _stands_on_its_nodes(self) -> FleetPlan:
         require_places(self.placement, self.topology, {pool.id for pool in self.pools})
         return self
-
-
-def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is no number")
-
-
-def read_plan(path: Path) -> FleetPlan:
-    """Read ``plan.json``.
-
-    Raises:
-        InputError: The file cannot be read, is no JSON, or is no plan.
-    """
-    text = read_text(path, MAX_BYTES)
-    try:
-        data = json.loads(text, parse_constant=_refuse_constant, parse_int=whole)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON: {error}") from error
-    try:
-        return FleetPlan.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        at = (*first["loc"], *first.get("ctx", {}).get("at", ()))
-        where = ".".join(map(str, at)) or "document"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise InputError(f"{path}: {where}: {first['msg']}{more}; is this a plan?") from error

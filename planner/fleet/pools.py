@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from planner.fleet.figures import Interval, Quantiles
+from planner.fleet.figures import Count, Interval, Quantiles, Whole
 from planner.spec import Spec
 
 Units = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
@@ -36,7 +36,7 @@ class SpeculationNote(Spec):
     """How a pool's replicas draft and verify tokens, as the scenario states it."""
 
     method: str
-    draft_tokens: int
+    draft_tokens: Count
     acceptance: float | None
     """Of a drafted token after those before it; null where tokens per step were stated."""
     tokens_per_step: float
@@ -59,8 +59,8 @@ class AdaptersNote(Spec):
 
     workloads: tuple[str, ...]
     """Whose they are."""
-    count: int
-    rank: int
+    count: Count
+    rank: Count
     """The largest."""
     overhead: float
     """Share by which every step takes longer, as the scenario states it."""
@@ -129,10 +129,10 @@ class Pool(Spec):
     role: Literal["colocated", "prefill", "decode"]
     group: str | None
     accelerator: str
-    tp_degree: int
-    pp_degree: int
-    ep_degree: int
-    dp_degree: int
+    tp_degree: Whole
+    pp_degree: Whole
+    ep_degree: Whole
+    dp_degree: Whole
     replicas: Units
     domain: str | None
     """The nodes in which all of them stand; null where they stand in several or in none."""
@@ -140,19 +140,19 @@ class Pool(Spec):
     precision: str
     kv_dtype: str
     engine: str
-    max_model_len: int
+    max_model_len: Whole
     """Longest request, prompt and output, that the workloads send here."""
     memory_utilisation: float
-    block_size: int
+    block_size: Whole
     prefix_caching: bool
     """Whether replicas keep prefixes that requests of its workloads could find."""
     chunked_prefill: bool
-    max_num_seqs: int
-    max_num_batched_tokens: int
+    max_num_seqs: Whole
+    max_num_batched_tokens: Whole
     scheduling_policy: str
     admission_limit_rps: float | None
     router: str
-    kv_tokens: int
+    kv_tokens: Count
     """KV cache of one replica, in tokens."""
     offered_rps: float
     """Load of the whole pool; users who wait count as their workload's ``user_rps``."""
@@ -170,7 +170,7 @@ class Pool(Spec):
     """Where its replicas stand, where nodes are bought whole; one router serves them all."""
     prefix_hits: tuple[PrefixHits, ...] = ()
     """By workload of whose prefixes something is known."""
-    prefix_block_tokens: int | None = None
+    prefix_block_tokens: Whole | None = None
     """Tokens of the blocks in which prefixes were kept in the simulation."""
     groups: Units | None = None
     """Over how many groups the replicas of a side are spread evenly; ``capacity_rps`` is then that

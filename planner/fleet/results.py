@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from planner.fleet.figures import Interval, Quantiles, Verdict
+from planner.fleet.figures import Count, Interval, Quantiles, Verdict
 from planner.fleet.pools import PrefixHits, RoutingShare
 from planner.spec import Spec
 
@@ -38,7 +38,7 @@ class WaitingUsers(Spec):
     Theirs is the offered rate: users / (thinking + answering).
     """
 
-    users: int
+    users: Count
     think_s: float
     """Mean time from an answer to the next request."""
     response_s: float
@@ -102,7 +102,7 @@ class PeriodResult(Spec):
     share: float
     """Of all time."""
     workloads: tuple[PeriodWorkload, ...]
-    units: dict[str, int] = Field(default_factory=dict)
+    units: dict[str, Count] = Field(default_factory=dict)
     """Replicas by pool, and groups by the name of the group, where the fleet adapts; empty where it
     is the same always."""
 
@@ -115,7 +115,7 @@ class DeferredPeriod(Spec):
     """Mean over the period."""
     busiest_rps: float
     """In the window of the period in which most is done; simulated at this rate."""
-    units: dict[str, int]
+    units: dict[str, Count]
     """Lent to it for the whole period, by pool."""
     attainment: Interval
     """From the time at which the planner lets a request go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from planner.fleet.figures import Interval
+from planner.fleet.figures import Count, Interval, Whole
 from planner.spec import Spec
 
 
@@ -12,8 +12,8 @@ class PoolSettings(Spec):
     """How the replicas of a pool schedule."""
 
     pool: str
-    max_num_batched_tokens: int
-    max_num_seqs: int
+    max_num_batched_tokens: Whole
+    max_num_seqs: Whole
     scheduling_policy: str
     router: str
 
@@ -34,7 +34,7 @@ class SettingEffect(Spec):
     usd_per_thousand_compliant: float | None = None
     unstable: bool = False
     """A backlog grows without end; attainment is what the simulated span gave."""
-    accelerators: int | None = None
+    accelerators: Count | None = None
     """Fewest that keep every promise, by the mean of a few runs; only of the plan's settings and
     of the engine's defaults, null where several times the plan's do not."""
     usd_per_hour: float | None = None

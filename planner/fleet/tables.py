@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from planner.fleet.figures import Whole
 from planner.spec import Spec
 
 
@@ -14,7 +15,7 @@ class TableUnits(Spec):
 
     template: str
     accelerator: str
-    devices: int
+    devices: Whole
     """Accelerators in one unit."""
     units: Annotated[int, Field(ge=1)]
     busy_units: float

@@ -13,19 +13,23 @@ from planner.candidates.template import PRIORITY, Template
 from planner.catalogue import Catalogue
 from planner.errors import InputError
 from planner.planning.fleet import Fleet, PoolChoice
-from planner.planning.group_pools import PREFILL, build_of_group, is_second, ways_of_plan
+from planner.planning.group_pools import (
+    PREFILL,
+    build_of_group,
+    is_second,
+    sides_to_place,
+    ways_of_plan,
+)
+from planner.planning.own_fields import require_own_fields
 from planner.planning.periods import JUDGING_AGAIN, judge_over_time
 from planner.planning.results import workload_results
 from planner.planning.scenarios import at_multiples
 from planner.planning.study import effort_for, study_of
 from planner.planning.teller import Teller
+from planner.problem.answered import answered_scenario
 from planner.problem.resolve import resolve
-from planner.scenario.load import LoadedScenario
-from planner.scenario.scenario import Scenario
 from planner.simulation.capacity import REPLAYING
 from planner.simulation.fleet import judge_fleet
-from planner.source import parse_yaml, write_yaml
-from planner.spec import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,10 +87,8 @@ def fleet_in(plan: FleetPlan, seed: int | None, folder: Path) -> tuple[Problem, 
         )
     if not plan.pools:
         raise InputError("the plan has no pools; there is nothing to simulate")
-    source = parse_yaml(write_yaml(plan.scenario.document), "the plan's scenario")
-    loaded = LoadedScenario(validate(source, Scenario), source, folder)
     catalogue = Catalogue()
-    problem = resolve(loaded, catalogue)
+    problem = resolve(answered_scenario(plan, folder), catalogue)
     problem = replace(problem, seed=plan.seed if seed is None else seed)
     if plan.planned_multiples:
         names = [demand.id for demand in problem.demands]
@@ -144,7 +146,10 @@ def _fleet_of(plan: FleetPlan, problem: Problem, catalogue: Catalogue, study: St
         template = Template(build, serves, load, label)
         ways = ways_of_plan(plan, pool.group, build) if pool.group is not None else ()
         pools.append(PoolChoice(template, units, load, ways=ways))
-    return Fleet(tuple(pools))
+    fleet = Fleet(tuple(pools))
+    sides = {name: (b, units * n) for p in pools for name, b, units, n, _ in sides_to_place(p)}
+    require_own_fields((pool, *sides[pool.id]) for pool in plan.pools if pool.id in sides)
+    return fleet
 
 
 def _load_of(result: WorkloadResult) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
 from planner.reporting.bill_difference import signed
-from planner.reporting.format import NONE, count
+from planner.reporting.format import NONE, change, count
 from planner.reporting.layout import grid, heading, lines, plain
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _cell(cell: FlipCell, axis: str, x: float, y: int) -> Iterator[str]:
     middle = x + (CELL - 4) / 2
     told = _signed(cell.difference_usd_per_hour)
     less, base = cell.difference_usd_per_hour, cell.usd_per_hour_together
-    percent = "" if less is None or not base else f"{100 * less / base:+.0f} %"
+    percent = "" if less is None or not base else change(less / base)
     value = cell.values[axis]
     short = value if len(value) <= 13 else f"{value[:12]}…"
     yield (

@@ -89,3 +89,18 @@ def _telling(value: float, digits: int) -> int:
 def count(number: int, one: str, many: str | None = None) -> str:
     """Write a count with its noun: ``1 pool``, ``2 pools``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def change(share: float, digits: int = 0) -> str:
+    """Write a relative difference in per cent with its sign: ``+12 %``, ``-0.02 %``, ``0 %``.
+
+    Args:
+        share: The difference, as a share.
+        digits: After the point; more are written where they would tell of none.
+    """
+    percent = 100 * share
+    if percent == 0:
+        return "0 %"
+    if abs(percent) < 0.5 * 10**-digits:
+        return f"{'-' if percent < 0 else '+'}{significant(abs(percent), 1)} %"
+    return f"{percent:+.{digits}f} %"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from planner.reporting.format import NONE, rate, share, significant, usd
+from planner.reporting.format import NONE, change, rate, share, significant, usd
 from planner.reporting.layout import grid, heading, lines
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _cost(value: float | None, plan: float | None) -> str:
         return usd(value)
     if value > MANY * plan:
         return f"{usd(value)} (× {significant(value / plan)})"
-    return f"{usd(value)} ({100 * (value / plan - 1):+.0f} %)"
+    return f"{usd(value)} ({change(value / plan - 1)})"
 
 
 def _busy(point: BusyPoint, plan: BusyPoint) -> tuple[str, ...]:

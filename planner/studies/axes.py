@@ -127,7 +127,8 @@ def axis_of(loaded: LoadedScenario, text: str) -> Axis:
     where = f"--vary {name[:80]}"
     values = tuple(_split(rest)) if equals else USUAL.get(name, ())
     if not name or not values or not all(values):
-        known = nearest(name, USUAL) if name and "." not in name else "write PATH=VALUE,VALUE"
+        plain = name and "." not in name and name not in USUAL
+        known = nearest(name, USUAL) if plain else f"write {name or 'PATH'}=VALUE,VALUE"
         raise InputError(f"{where}: no values; {known}")
     if len(values) > MOST_VALUES:
         raise InputError(f"{where}: {len(values)} values; give at most {MOST_VALUES}")
@@ -138,6 +139,12 @@ def axis_of(loaded: LoadedScenario, text: str) -> Axis:
             raise InputError(f"{where}: no such axis; {nearest(name, USUAL)}, or give a path")
         return Axis(name, values)
     if name == "link":
+        for value in values:
+            if value not in LINKS and not value.startswith("{"):
+                raise InputError(
+                    f"{where}: {value[:80]!r} is no link; {nearest(value, LINKS)}; or write it out,"
+                    " such as {bandwidth: 5 GB/s, latency: 2 ms}"
+                )
         return Axis(name, values)
     for value in values:
         _require_multiple(where, value)

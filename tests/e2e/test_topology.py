@@ -101,7 +101,9 @@ def test_a_placement_on_what_is_not_there_is_no_plan(
     broken = tmp_path / "plan.json"
     broken.write_text(json.dumps(plan), encoding="utf-8")
     assert main(["explain", str(broken), "--draw", str(tmp_path / "page.html")]) == 2
-    assert f"{broken}: {told}" in capsys.readouterr().err
+    place, _, what = capsys.readouterr().err.partition(": ")
+    assert place.startswith(f"{broken}:1:")  # the document is one line
+    assert what.startswith(told)
 
 
 def test_a_topology_of_a_plan_is_bounded_and_unambiguous(

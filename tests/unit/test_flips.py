@@ -80,6 +80,22 @@ def test_links_are_classes_or_written_out():
     assert speeds == [1.25e9, 5e9]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tpot=", "--vary tpot: no values; write tpot=VALUE,VALUE"),
+        ("tpot=1,,2", "--vary tpot: no values; write tpot=VALUE,VALUE"),
+        ("tpto", "--vary tpto: no values; did you mean 'tpot'?"),
+        ("link=rmda", "--vary link: 'rmda' is no link; did you mean 'rdma'?; or write it out"),
+        ("link=5 GB/s", "--vary link: '5 GB/s' is no link; known: nvlink, rdma, tcp; or write it"),
+    ],
+)
+def test_an_axis_that_cannot_be_is_told_with_what_can(text, said):
+    with pytest.raises(InputError) as error:
+        axis_of(load_scenario(APART), text)
+    assert str(error.value).startswith(said)
+
+
 def test_the_answer_flips_where_it_must_and_plans_find_the_place():
     """TPOT is 25 ms, so it flips at 2.4 times that; ends that differ are halved by ratio."""
     found = mapped("tpot=1,8")
@@ -174,7 +190,10 @@ def test_a_row_per_cell_with_both_costs_and_a_picture_of_them():
         ("tpot=0", "--vary tpot: '0' is no multiple"),
         ("tpot=1,1", "--vary tpot: a value is given twice"),
         ("tpot=", "--vary tpot: no values"),
-        ("workloads.assistant.slo.ttft", "no values; write PATH=VALUE,VALUE"),
+        (
+            "workloads.assistant.slo.ttft",
+            "no values; write workloads.assistant.slo.ttft=VALUE,VALUE",
+        ),
         ("", "no values"),
     ],
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from planner.reporting.format import (
     NONE,
     amount,
+    change,
     count,
     rate,
     seconds,
@@ -115,3 +116,27 @@ def test_an_interval_is_written_to_the_digits_that_keep_its_ends_apart_from_all(
     assert share_interval(0.97, 0.965, 0.975) == "97.0 % (96.5–97.5)"
     assert share_interval(0.9998, 0.9997, 0.9999) == "99.98 % (99.97–99.99)"
     assert share_interval(1, 1, 1) == "100.0 % (100.0–100.0)"
+
+
+@pytest.mark.parametrize(
+    ("difference", "text"),
+    [
+        (0.0, "0 %"),
+        (-0.0, "0 %"),
+        (0.12, "+12 %"),
+        (-0.33, "-33 %"),
+        (-0.0002, "-0.02 %"),
+        (0.003, "+0.3 %"),
+        (-0.0049, "-0.5 %"),
+    ],
+)
+def test_a_change_is_never_less_than_its_digits_tell(difference, text):
+    assert change(difference) == text
+
+
+@given(st.floats(-10, 10).filter(lambda x: abs(x) > 1e-12))
+def test_a_change_keeps_its_sign_and_is_never_told_as_nothing(difference):
+    told = float(change(difference).removesuffix(" %").replace(",", ""))
+    assert told != 0
+    assert (told > 0) == (difference > 0)
+    assert abs(told - 100 * difference) <= 0.5 + 1e-9

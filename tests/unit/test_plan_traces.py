@@ -33,7 +33,15 @@ BUSY = {
 def hand_made(replicas: int = 2):
     return plan(
         scenario=BUSY,
-        pools=[pool(id=POOL, tp_degree=1, replicas=replicas)],
+        pools=[
+            pool(
+                id=POOL,
+                tp_degree=1,
+                max_num_seqs=64,
+                max_num_batched_tokens=2048,
+                replicas=replicas,
+            )
+        ],
         workloads=[workload(routing=[{"pool": POOL, "share": 1.0}])],
     )
 
