@@ -38,6 +38,7 @@ from planner.fleet.pools import (
 )
 from planner.fleet.reading import read_plan
 from planner.fleet.reasons import (
+    TOGETHER,
     Decision,
     Infeasibility,
     LimitUse,
@@ -60,6 +61,7 @@ from planner.fleet.settings import BusyPoint, PoolSettings, SettingEffect, Setti
 from planner.fleet.tables import TableBucket, TableFleet, TableShare, TableUnits
 
 __all__ = [
+    "TOGETHER",
     "AdaptersNote",
     "Alternatives",
     "ArrivalPoint",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from planner.fleet.bill import BillLine
 from planner.spec import Spec
+
+TOGETHER: Final = "together with the others"
+"""In the remedy of a limit that does not help alone."""
 
 
 class SplitPart(Spec):

@@ -8,7 +8,7 @@ alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pulp
@@ -65,6 +65,9 @@ class Shortfall:
     """What it would have to be."""
     unit: str
     """Of both: ``accelerators``, ``units``, ``USD/h``, ``share of demand``, ``req/s``."""
+    least: bool = True
+    """Whether no smaller change of all that is named does; else the time ended before that was
+    known, and far smaller ones may do."""
 
     def __str__(self) -> str:
         """Say it in one line."""
@@ -72,7 +75,8 @@ class Shortfall:
         what = f"{self.number} {self.family}{of}"
         if self.number in DEMANDS:
             return f"{what}: no mix of operating points carries more than {self.needs:.4g} of it"
-        return f"{what}: limit {self.limit:.6g} {self.unit}, needs {self.needs:.6g}"
+        less = "" if self.least else ", or a smaller change: the time ended before that was known"
+        return f"{what}: limit {self.limit:.6g} {self.unit}, needs {self.needs:.6g}{less}"
 
 
 class NoFleetError(InfeasibleError):
@@ -126,7 +130,8 @@ def shortfalls(
 
     Args:
         data: The instance.
-        time_limit_s: The best answer by then is returned; it is enough, perhaps not the least.
+        time_limit_s: The best answer by then is returned; it is enough, perhaps not the least,
+            and says so.
         among: Numbers of the families that may give way; without ``C3`` every promise stays.
 
     Raises:
@@ -214,11 +219,12 @@ def _elastic(
     check_integers(program, answer.x, "highs")
     check_rows(program, answer.x, "highs", RAW)
     value = dict(zip(program.columns, answer.x, strict=True))
-    return tuple(
+    found = (
         _shortfall(data, *limit, float(value[s.name]) * _size(data, limit))
         for limit, s in slack.items()
         if value[s.name] > FINEST
     )
+    return tuple(replace(one, least=answer.status == "optimal") for one in found)
 
 
 def _shortfall(data: Instance, number: str, index: tuple[str, ...], missing: float) -> Shortfall:

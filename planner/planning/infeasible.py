@@ -10,8 +10,9 @@ import numpy as np
 from planner.candidates.number_formats import accepts
 from planner.candidates.screen import KEEPS_AT_NO_LOAD
 from planner.data import version
-from planner.fleet import Evidence, FleetPlan, Infeasibility, ObjectiveValue, Rejected
+from planner.fleet import TOGETHER, Evidence, FleetPlan, Infeasibility, ObjectiveValue, Rejected
 from planner.milp import NoFleetError
+from planner.milp.relax import DEMANDS
 from planner.planning.document import effective_scenario
 from planner.planning.fitting import no_room
 from planner.planning.prefixes import why_slow
@@ -268,9 +269,23 @@ def _each_once(left_out: Iterable[Removed]) -> str:
 
 def explain_limits(problem: Problem, error: NoFleetError) -> tuple[Infeasibility, ...]:
     """Say which limits are in the way, and how far each alone would have to give."""
-    alone = tuple(_limit(problem, s, "alone") for s in error.alone)
-    together = "together with the others"
-    return alone or tuple(_limit(problem, s, together) for s in error.together)
+    alone = tuple(_limit_or_less(problem, s, "alone") for s in error.alone)
+    return alone or tuple(_limit_or_less(problem, s, TOGETHER) for s in error.together)
+
+
+def _limit_or_less(problem: Problem, short: Shortfall, how: str) -> Infeasibility:
+    """Say that a limit is in the way; where the time ended, that a smaller change may do."""
+    told = _limit(problem, short, how)
+    if short.least:
+        return told
+    return told.model_copy(
+        update={
+            "needs": told.needs
+            if short.number in DEMANDS
+            else f"{told.needs}, or less of a change",
+            "remedy": f"{told.remedy}; far less may do: the time ended before the least was known",
+        }
+    )
 
 
 def _limit(problem: Problem, short: Shortfall, how: str) -> Infeasibility:

@@ -107,6 +107,9 @@ class Option:
     has: str
     ways: tuple[tuple[str, tuple[str, ...]], ...]
     """What would be allowed, and the settings that allow it."""
+    first: bool = False
+    """Whether it is tried before any number: what a choice of the user's keeps out of the search is
+    why there is no fleet more often than not."""
 
 
 def levers_of(scenario: Scenario) -> list[Lever]:
@@ -226,6 +229,11 @@ def options_of(scenario: Scenario, catalogue: Catalogue) -> list[Option]:
     """List what could be allowed besides: precisions, degrees, policies, kinds of accelerators."""
     found: list[Option] = []
     policies = scenario.policies
+    apart = policies.disaggregation
+    if apart is not None and apart.choose == "always":
+        place = "policies.disaggregation.choose"
+        way = ("replicas that do both", (f"{place}=search",))
+        found.append(Option(place, "always", (way,), first=True))
     for one in scenario.workloads:
         llm = catalogue.llm(one.model)
         accepted = one.precisions or ((llm.weights_precision,) if llm.weights_precision else ())

@@ -98,13 +98,16 @@ def with_relaxations(
     useful: list[Lever] = []
     ended = ""
     try:
+        options = options_of(loaded.scenario, catalogue)
+        for option in options:
+            found += _allow(option, trials) if option.first else []
         for lever in levers:
             if trials.fleet(lever.setting(lever.most), *lever.beside) is None:
                 vain.append(lever.path)
             else:
                 useful.append(lever)
-        for option in options_of(loaded.scenario, catalogue):
-            found += _allow(option, trials)
+        for option in options:
+            found += [] if option.first else _allow(option, trials)
         for lever in useful:
             found.append(_least(lever, trials))
         if not found:

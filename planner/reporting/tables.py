@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from planner.fleet import TOGETHER
 from planner.reporting import relaxations
 from planner.reporting.bill_difference import bill_differences
 from planner.reporting.breaking import breaks
@@ -72,7 +73,8 @@ def _no_fleet(plan: FleetPlan) -> Iterator[RenderableType]:
     if plan.infeasibility:
         yield heading("What stands in the way")
         yield lines(stands_in_the_way(x) for x in plan.infeasibility)
-        yield heading("What would mend it, each alone")
+        several = any(TOGETHER in x.remedy for x in plan.infeasibility)
+        yield heading(f"What would mend it, {'all at once' if several else 'each alone'}")
         yield lines(x.remedy for x in plan.infeasibility)
     if plan.relaxations:
         yield heading(relaxations.HEADING)

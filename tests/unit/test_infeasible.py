@@ -135,6 +135,17 @@ def test_limits(short, sentence, remedy):
     assert (stands_in_the_way(reason), reason.remedy) == (sentence, remedy)
 
 
+def test_a_change_that_is_not_proven_the_least_is_not_told_as_what_is_needed():
+    """A budget of 1,476.60 where 120 would do is true of no question that anybody asked."""
+    short = Shortfall("C8", "budget_is_kept", (), 30.0, 1476.6, "USD/h", least=False)
+    (reason,) = explain_limits(PROBLEM, NoFleetError("", (short,), ()))
+    assert reason.needs == "1,476.6 USD/h, or less of a change"
+    assert reason.remedy == (
+        "a budget of 1,476.6 USD/h, together with the others; far less may do: the time ended"
+        " before the least was known"
+    )
+
+
 def test_a_ttft_is_told_as_the_users_see_it():
     """Of 1.5 s the way takes 1 s; a prefill of 0.6 s needs 1.6 s, which is what may be promised."""
     far = SimpleNamespace(**{**vars(DEMAND), "network_s": 1.0})

@@ -10,6 +10,7 @@ from planner.milp import (
     NoFleetError,
     Price,
     choose,
+    highs,
     relaxation_prices,
     resolve_prices,
     shortfalls,
@@ -53,6 +54,22 @@ def test_the_least_relative_change_is_named() -> None:
     assert named(caught.value.alone) == [("C3", 0.7), ("C6", 10.0)]
     assert "accelerators_are_held(g): limit 8 accelerators, needs 10" in str(caught.value)
     assert named(shortfalls(four_units(promise={"chat": 0.99}))) == [("C6", 10.0)]
+
+
+def test_a_change_says_whether_it_is_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the answer, one that the time limit cut short is proven to be nothing."""
+    proven = shortfalls(four_units())
+    assert [s.least for s in proven] == [True]
+    solve = highs.run
+
+    def cut_short(*words: object) -> highs.Answer:
+        return dataclasses.replace(solve(*words), status="limit")  # type: ignore[arg-type]
+
+    monkeypatch.setattr(highs, "run", cut_short)
+    (one,) = shortfalls(four_units())
+    assert dataclasses.replace(one, least=True) == proven[0]
+    assert not one.least
+    assert str(one).endswith("or a smaller change: the time ended before that was known")
 
 
 def test_promises_can_be_kept_out_of_it() -> None:

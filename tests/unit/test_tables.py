@@ -11,7 +11,7 @@ from planner.errors import InputError
 from planner.explanation.compare import Row, compare_rows
 from planner.explanation.pattern import matches, not_considered
 from planner.explanation.why import explain_plan
-from planner.fleet import Interval, OneLess
+from planner.fleet import TOGETHER, Interval, OneLess
 from planner.reporting.comparison import comparison_tables
 from planner.reporting.placement import placement_table
 from planner.reporting.tables import one_less, plan_table, rejected_by_accelerator
@@ -130,6 +130,14 @@ def test_the_physical_reason_comes_before_the_remedy():
     )
     remedy = next(i for i, line in enumerate(lines) if "set workloads.chat.slo.ttft" in line)
     assert reason < remedy
+
+
+@pytest.mark.parametrize(("how", "told"), [("alone", "each alone"), (TOGETHER, "all at once")])
+def test_changes_that_help_together_only_are_not_offered_one_by_one(how, told):
+    (reason,) = infeasible().infeasibility
+    reason = reason.model_copy(update={"remedy": f"a budget of 9 USD/h, {how}"})
+    shown = text(plan_table(infeasible().model_copy(update={"infeasibility": (reason, reason)})))
+    assert f"What would mend it, {told}" in shown
 
 
 def test_a_plan_that_was_not_found_says_that_a_limit_ended_the_work():
