@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from planner.api import (
         capacity,
         compare,
+        diff,
         explain,
         load,
         load_table,
@@ -38,6 +39,7 @@ __all__ = [
     "SolverError",
     "capacity",
     "compare",
+    "diff",
     "explain",
     "load",
     "load_table",
@@ -56,6 +58,7 @@ _HOMES: Final = {
     "SolverError": "planner.errors",
     "capacity": "planner.api",
     "compare": "planner.api",
+    "diff": "planner.api",
     "explain": "planner.api",
     "load": "planner.api",
     "load_table": "planner.api",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.explanation.compare import Row, compare_rows, row_of_plan
+from planner.explanation.difference import difference
 from planner.explanation.why import explain_plan
 from planner.scenario.load import (
     load_question,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from planner.explanation.compare import Comparison
+    from planner.explanation.difference import Difference
     from planner.explanation.why import Why
     from planner.fleet import FleetPlan, WorkloadResult
     from planner.planning.capacity import TemplateCapacity, Wanted
@@ -147,6 +149,11 @@ def compare(one: FleetPlan | Row, two: FleetPlan | Row) -> Comparison:
 
 def _row(side: FleetPlan | Row, name: str) -> Row:
     return side if isinstance(side, Row) else row_of_plan(side, name)
+
+
+def diff(old: FleetPlan, new: FleetPlan) -> Difference:
+    """Say what a new plan does differently from an old one: cost, fleet, promises, question."""
+    return difference(old, new)
 
 
 @contextmanager

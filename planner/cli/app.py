@@ -17,6 +17,7 @@ from planner.cli.check import check
 from planner.cli.compare import compare
 from planner.cli.confirm import confirm
 from planner.cli.diagnose import diagnose
+from planner.cli.diff import diff
 from planner.cli.explain import explain
 from planner.cli.measurements import inspect
 from planner.cli.new import new
@@ -75,6 +76,7 @@ VERBS = (
     plan,
     explain,
     compare,
+    diff,
     simulate,
     capacity,
     diagnose,
