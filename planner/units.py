@@ -130,6 +130,13 @@ COMPUTE: Final = Dimension(
 POWER: Final = Dimension("power", "W", {"W": 1.0, "kW": 1e3, "MW": 1e6})
 MONEY: Final = Dimension("sum of money", "USD", {"USD": 1.0, "kUSD": 1e3})
 PRICE: Final = Dimension("price", "USD/h", {"USD/h": 1.0, "USD/s": 3600.0, "USD/d": 1 / 24})
+ENERGY: Final = Dimension("price of energy", "USD/kWh", {"USD/kWh": 1.0, "USD/MWh": 1e-3})
+HOSTING: Final = Dimension(
+    "price of hosting", "USD/kW/month", {"USD/kW/month": 1.0, "USD/kW/year": 1 / 12}
+)
+YEARLY: Final = Dimension(
+    "sum a year", "USD/year", {"USD/year": 1.0, "kUSD/year": 1e3, "USD/month": 12.0}
+)
 
 
 def with_unit(bound: str, unit: str, value: object) -> str:
@@ -196,6 +203,10 @@ if TYPE_CHECKING:
     UsdPerHour = float
     UnitPrice = float
     Usd = float
+    UsdOrNone = float
+    UsdPerKwh = float
+    UsdPerKwMonth = float
+    UsdPerYear = float
 else:
     Seconds = _quantity(TIME, 1e-12, 315_360_000)
     """From a picosecond, the tick of the simulation, to ten years."""
@@ -211,6 +222,10 @@ else:
     """Of one accelerator."""
     Usd = _quantity(MONEY, 1e-6, 1e9)
     """Paid once."""
+    UsdOrNone = _quantity(MONEY, 0, 1e12)
+    UsdPerKwh = _quantity(ENERGY, 0, 1e3)
+    UsdPerKwMonth = _quantity(HOSTING, 0, 1e6)
+    UsdPerYear = _quantity(YEARLY, 0, 1e12)
 
 
 def _count_of_tokens(value: object) -> float:

@@ -9,6 +9,7 @@ import typer
 
 from planner.cli.options import Json, Seed, Settings, seconds
 from planner.cli.output import emit_json, emit_tables, note, progress, require_writable, write_whole
+from planner.cli.whatif_own import own
 from planner.errors import InputError, LimitReachedError
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ app = typer.Typer(
     help="Ask a scenario's question with values changed.",
     no_args_is_help=True,
 )
+
+
+app.command()(own)
 
 
 @app.callback()
