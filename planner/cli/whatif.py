@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from planner.cli.options import Json, Seed, Settings, seconds
 from planner.cli.output import emit_json, emit_tables, note, progress, require_writable, write_whole
 from planner.cli.whatif_own import own
+from planner.cli.whatif_study import study
 from planner.errors import InputError, LimitReachedError
 
 if TYPE_CHECKING:
     from planner.studies import FlipMap
 
+
+class Questions(TyperGroup):
+    """Takes a file in place of a verb for a study: ``planner whatif STUDY.yaml``."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the verb and what is left of the words."""
+        known = not args or args[0] in self.commands or args[0].startswith("-")
+        return super().resolve_command(ctx, args if known else ["study", *args])
+
+
 app = typer.Typer(
+    cls=Questions,
     help="Ask a scenario's question with values changed.",
     no_args_is_help=True,
 )
 
 
 app.command()(own)
+app.command()(study)
 
 
 @app.callback()
