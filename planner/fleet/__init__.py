@@ -6,6 +6,7 @@ Numbers carry their unit in the name: s, rps (requests per second), USD per hour
 
 from planner.fleet.alternatives import Alternatives, Change, PriceRange, RunnerUp
 from planner.fleet.bill import BillLine, SupplyLine
+from planner.fleet.chances import BearsPoint, KeptChance, PromiseKept
 from planner.fleet.evidence import (
     ArrivalPoint,
     BreakPoint,
@@ -65,6 +66,7 @@ __all__ = [
     "AdaptersNote",
     "Alternatives",
     "ArrivalPoint",
+    "BearsPoint",
     "BillLine",
     "BreakPoint",
     "BusyPoint",
@@ -82,6 +84,7 @@ __all__ = [
     "GroupWay",
     "Infeasibility",
     "Interval",
+    "KeptChance",
     "LengthPoint",
     "LimitUse",
     "Misses",
@@ -95,6 +98,7 @@ __all__ = [
     "PoolSettings",
     "PrefixHits",
     "PriceRange",
+    "PromiseKept",
     "Quantiles",
     "Rejected",
     "Relaxation",

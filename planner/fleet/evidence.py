@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.fleet.chances import PromiseKept
 from planner.fleet.figures import Count, Interval, Seed, Verdict
 from planner.spec import Spec
 
@@ -115,6 +116,9 @@ class Evidence(Spec):
     demand_sweep: tuple[DemandPoint, ...]
     breaks_at: tuple[BreakPoint, ...] = ()
     """Where growing demand breaks each promise; empty where the time did not allow to look."""
+    promise_kept: PromiseKept | None = None
+    """How sure the promises are if curves and demand are not exact; null where the time did not
+    allow to look."""
     arrival_sweep: tuple[ArrivalPoint, ...] = ()
     """The fleet under evener and burstier arrivals at the same mean rate."""
     length_sweep: tuple[LengthPoint, ...] = ()

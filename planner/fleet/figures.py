@@ -14,6 +14,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Count = Annotated[int, Field(ge=0)]
 Whole = Annotated[int, Field(ge=1)]
 """Of what there is at least one."""
+ShareOfAll = Annotated[float, Field(ge=0, le=1)]
 
 
 class Interval(Spec):

@@ -14,6 +14,7 @@ from planner.errors import InfeasibleError, LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.answered import Answer, Tried
 from planner.planning.breaking import where_it_breaks
+from planner.planning.chances import promise_kept
 from planner.planning.clock import Clock
 from planner.planning.column_prices import columns_of
 from planner.planning.deferral import NOT_PLACED, grown, place_deferred
@@ -21,6 +22,7 @@ from planner.planning.document import plan_document
 from planner.planning.hourly import NOT_ADAPTED, adapt, no_terms, settled
 from planner.planning.infeasible import explain_barriers, explain_limits, infeasible_plan, no_time
 from planner.planning.lengths_sweep import sweep_lengths
+from planner.planning.margins import margins_of
 from planner.planning.periods import period_results
 from planner.planning.policy_search import (
     Known,
@@ -358,9 +360,12 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
 
     try:
         grown_by = sweep_demand(study, shown.fleet, router, effort, over)
+        breaks = where_it_breaks(problem, study, shown.fleet, effort, grown_by, over)
+        margins = margins_of(problem, study, shown.fleet, effort, breaks, over=over)
         tried = Tried(
             demand=grown_by,
-            breaks=where_it_breaks(problem, study, shown.fleet, effort, grown_by, over),
+            breaks=breaks,
+            kept=promise_kept(shown.fleet, margins),
             periods=adapted.periods
             if adapted is not None
             else placed.periods

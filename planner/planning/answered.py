@@ -9,7 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planner.catalogue import Catalogue
-    from planner.fleet import Decision, DeferredResult, PeriodResult, ScenarioResult, Settings
+    from planner.fleet import (
+        Decision,
+        DeferredResult,
+        PeriodResult,
+        PromiseKept,
+        ScenarioResult,
+        Settings,
+    )
     from planner.planning.breaking import Break
     from planner.planning.hourly import Adapted
     from planner.planning.lengths_sweep import Moved
@@ -46,6 +53,8 @@ class Tried:
     deferred: tuple[DeferredResult, ...] = ()
     breaks: Sequence[Break] = ()
     """Where growing demand breaks each promise."""
+    kept: PromiseKept | None = None
+    """How sure the promises are if curves and demand are not exact."""
     lengths: Sequence[Moved] = ()
     """Under longer and shorter prompts and outputs, where a pool has groups."""
     scenarios: tuple[ScenarioResult, ...] = ()

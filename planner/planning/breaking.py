@@ -55,7 +55,8 @@ def where_it_breaks(
         study: Draws, deadlines and promises of the problem.
         fleet: Its pools.
         effort: How much to simulate.
-        known: Multiples already simulated with the same effort and stream.
+        known: Multiples already simulated on the same stream; those with fewer replications than a
+            verification has are left aside.
         over: Asked before each run; nothing is returned where the time is over before the end.
 
     Returns:
@@ -63,7 +64,11 @@ def where_it_breaks(
     """
     pools = fleet.for_simulation(problem.policies.router)
     groups = [whole.parts for whole in problem.asked]
-    seen = {round(100 * m): sample.intervals(groups) for m, sample in known}
+    seen = {
+        round(100 * m): sample.intervals(groups)
+        for m, sample in known
+        if len(sample.runs[0]) == effort.verify.replications
+    }
 
     def attained(percent: int) -> tuple[Estimate, ...]:
         if percent not in seen:

@@ -201,6 +201,7 @@ def plan_document(
                 )
                 for b in tried.breaks
             ),
+            promise_kept=tried.kept,
             arrival_sweep=tuple(
                 ArrivalPoint(
                     arrivals=a.name,

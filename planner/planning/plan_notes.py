@@ -99,12 +99,12 @@ def of_the_search(
             notes.append("priority scheduling is searched with the compiled simulator only")
     elif not engine.COMPILED:
         notes.append(engine.STATUS)
-    for multiple, sample in sweep:
-        if any(sample.unstable()):
-            notes.append(
-                f"at {multiple:g} times the demand the backlog grows without end; the attainment"
-                " there is what the simulated span gave"
-            )
+    growing = [f"{multiple:g}" for multiple, sample in sweep if any(sample.unstable())]
+    if growing:
+        notes.append(
+            f"at {', '.join(growing)} times the demand the backlog grows without end; the"
+            " attainment there is what the simulated span gave"
+        )
     asked = answer.problem.asked
     promises = [whole.demand.slo.attainment for whole in asked]
     groups = [whole.parts for whole in asked]

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from planner.simulation.effort import Effort
     from planner.simulation.fleet import FleetSample, Study
 
-MULTIPLES: Final = (1.0, 1.1, 1.2)
+MULTIPLES: Final = (0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5)
+FULL: Final = (1.0, 1.1, 1.2)
+"""Multiples of the demand with as many replications as a verification; others have half."""
 CVS: Final = (1.0, 2.0, 3.0)
 """Coefficients of variation of the gaps of a workload; 1 is Poisson."""
 MOST_TIMES: Final = 8
@@ -50,11 +52,14 @@ def sweep_demand(
         where the time is ``over``.
     """
     pools = fleet.for_simulation(router)
+    verify = effort.verify
+    few = RunSize(verify.requests, max(verify.replications // 2, 3), verify.per_replica)
     found = []
     for multiple in MULTIPLES:
         if over():
             break
-        sample = sample_fleet(study, pools, effort.verify, stream=SWEEPING, multiple=multiple)
+        size = verify if multiple in FULL else few
+        sample = sample_fleet(study, pools, size, stream=SWEEPING, multiple=multiple)
         found.append((multiple, sample))
     return tuple(found)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from planner.fleet import TOGETHER
 from planner.reporting import relaxations
 from planner.reporting.bill_difference import bill_differences
-from planner.reporting.breaking import breaks
+from planner.reporting.breaking import breaks, chances
 from planner.reporting.capacity_table import bucket_table, unit_table
 from planner.reporting.format import NONE, amount, count, rate, seconds, share, share_interval, usd
 from planner.reporting.layout import grid, heading, lines, plain
@@ -304,6 +304,9 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
     if plan.evidence.breaks_at:
         yield heading("Demand at which each promise breaks, all workloads growing alike")
         yield lines(breaks(point) for point in plan.evidence.breaks_at)
+    if plan.evidence.promise_kept is not None:
+        yield heading("How sure the promises are if step times and demand are not exact")
+        yield lines(chances(plan.evidence.promise_kept))
     if plan.evidence.length_sweep:
         yield heading("Attainment if prompts or outputs were longer or shorter")
         names = [result.id for result in plan.workloads]

@@ -143,8 +143,7 @@ def test_with_the_ratio_fixed_longer_prompts_and_outputs_do_no_good():
 def test_what_is_lost_at_other_lengths_is_told_beside_a_fleet_without_a_ratio():
     """By hand: at the same offered rate goodput falls as attainment does, on the same draws."""
     plan = plan_of("apart")
-    base = plan.evidence.demand_sweep[0]
-    assert base.multiple == 1.0
+    (base,) = [point for point in plan.evidence.demand_sweep if point.multiple == 1.0]
     for point in plan.evidence.length_sweep:
         wanted = 1 - point.attainment["assistant"].value / base.attainment["assistant"].value
         assert point.goodput_lost == pytest.approx(wanted, abs=1e-9)
