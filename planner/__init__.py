@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         load_table,
         plan,
         remembering,
+        report,
         simulate,
     )
     from planner.errors import (
@@ -45,6 +46,7 @@ __all__ = [
     "load_table",
     "plan",
     "remembering",
+    "report",
     "simulate",
 ]
 
@@ -64,6 +66,7 @@ _HOMES: Final = {
     "load_table": "planner.api",
     "plan": "planner.api",
     "remembering": "planner.api",
+    "report": "planner.api",
     "simulate": "planner.api",
 }
 

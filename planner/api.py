@@ -156,6 +156,13 @@ def diff(old: FleetPlan, new: FleetPlan) -> Difference:
     return difference(old, new)
 
 
+def report(fleet: FleetPlan, form: str = "html") -> str:
+    """Write a plan as one page, ``html``, or as Markdown, ``md``."""
+    from planner.reporting.report import report_of_plan
+
+    return report_of_plan(fleet, form)
+
+
 @contextmanager
 def remembering(folder: str | Path) -> Iterator[None]:
     """Read simulations that ran before from a folder, and keep new ones there.

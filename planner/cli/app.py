@@ -23,6 +23,7 @@ from planner.cli.measurements import inspect
 from planner.cli.new import new
 from planner.cli.output import finish, note
 from planner.cli.plan import plan
+from planner.cli.report import report
 from planner.cli.schema import schema
 from planner.cli.simulate import simulate
 from planner.cli.validate import validate
@@ -81,6 +82,7 @@ VERBS = (
     capacity,
     diagnose,
     confirm,
+    report,
     workload,
     inspect,
     calibrate,

@@ -46,6 +46,21 @@ def placement_page(plan: FleetPlan) -> str:
     if topology is None or not plan.placement:
         raise InputError("the plan has no placement; plan a scenario with a topology")
     title = escape(f"{plan.scenario.document.get('name', 'plan')}: where it runs")
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
+        f"<body><h1>{title}</h1><p>Each square is an accelerator, each row a node; squares that are"
+        " joined are one replica, with its number.</p>"
+        f"{placement_figures(plan)}"
+        f"<p>{escape(_links(topology))}</p></body></html>\n"
+    )
+
+
+def placement_figures(plan: FleetPlan) -> str:
+    """Draw the places of a plan that has some: a legend, and a picture per zone."""
+    topology = plan.topology
+    if topology is None:
+        return ""
     colours = {pool.id: _colour(i) for i, pool in enumerate(plan.pools)}
     held: dict[str, list[PlacedReplica]] = {}
     for row in plan.placement:
@@ -57,14 +72,7 @@ def placement_page(plan: FleetPlan) -> str:
         f"<h2>Zone {escape(zone)}: {_used(domains, held)}</h2>{_zone(zone, domains, held, colours)}"
         for zone, domains in zones.items()
     )
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
-        f"<body><h1>{title}</h1><p>Each square is an accelerator, each row a node; squares that are"
-        " joined are one replica, with its number.</p>"
-        f"<ul>{''.join(_legend(plan, colours))}</ul>{figures}"
-        f"<p>{escape(_links(topology))}</p></body></html>\n"
-    )
+    return f"<ul>{''.join(_legend(plan, colours))}</ul>{figures}"
 
 
 def _colour(i: int) -> str:

@@ -30,8 +30,13 @@ LONGEST: Final = 60
 """Rows in the table; the files have all."""
 
 
-def study_tables(found: StudyResult) -> Iterator[RenderableType]:
-    """Lay out the rows of a study, readable at 100 columns."""
+def study_tables(found: StudyResult, longest: int | None = LONGEST) -> Iterator[RenderableType]:
+    """Lay out the rows of a study, readable at 100 columns.
+
+    Args:
+        found: The rows.
+        longest: Most rows that are shown; None for all.
+    """
     done = len(found.rows)
     yield plain(f"{found.name}: {done} of {count(found.asked, 'run')} planned\n", style="bold")
     if not found.rows:
@@ -55,11 +60,11 @@ def study_tables(found: StudyResult) -> Iterator[RenderableType]:
                 share(row.attainment),
                 _fleet(row),
             )
-            for row in found.rows[:LONGEST]
+            for row in found.rows[:longest]
         ],
     )
-    if done > LONGEST:
-        yield plain(f"and {done - LONGEST} more; -o DIR writes all")
+    if longest is not None and done > longest:
+        yield plain(f"and {done - longest} more; -o DIR writes all")
     for name, path in zip(names, paths, strict=True):
         if name != path:
             yield plain(f"{name}: {path}")
