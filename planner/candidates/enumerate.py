@@ -20,6 +20,7 @@ from planner.candidates.variants import in_variants, speculative_or_why_not
 from planner.catalogue.degrees import tp_degrees_of
 from planner.curves.context import largest_context
 from planner.curves.curve import Curve
+from planner.curves.doubt import slower
 from planner.curves.link import over_link
 from planner.curves.memory import GIB, Layout, Settings, generic_reserve, kv_room
 from planner.curves.step_law import law_fields
@@ -53,6 +54,7 @@ def enumerate_builds(problem: Problem, catalogue: Catalogue) -> tuple[list[Build
     problem's own laws take the place of the catalogue's.
     """
     catalogue = catalogue.with_laws(problem.laws)
+    stated = problem.robust.curve_error if problem.robust is not None else None
     builds: list[Build] = []
     removed: list[Removed] = []
     for demands in _by_model(problem):
@@ -63,7 +65,8 @@ def enumerate_builds(problem: Problem, catalogue: Catalogue) -> tuple[list[Build
                     if isinstance(found, Removed):
                         removed.append(found)
                         continue
-                    for one in in_variants(problem, catalogue, demands, found):
+                    curve = slower(found, problem.slower_by, stated)
+                    for one in in_variants(problem, catalogue, demands, curve):
                         if isinstance(one, Removed):
                             removed.append(one)
                         else:

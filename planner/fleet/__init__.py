@@ -6,7 +6,7 @@ Numbers carry their unit in the name: s, rps (requests per second), USD per hour
 
 from planner.fleet.alternatives import Alternatives, Change, PriceRange, RunnerUp
 from planner.fleet.bill import BillLine, SupplyLine
-from planner.fleet.chances import BearsPoint, KeptChance, PromiseKept
+from planner.fleet.chances import BearsPoint, KeptChance, PlainFleet, PromiseKept, RobustResult
 from planner.fleet.evidence import (
     ArrivalPoint,
     BreakPoint,
@@ -93,6 +93,7 @@ __all__ = [
     "PeriodResult",
     "PeriodWorkload",
     "PlacedReplica",
+    "PlainFleet",
     "Pool",
     "PoolPlace",
     "PoolSettings",
@@ -102,6 +103,7 @@ __all__ = [
     "Quantiles",
     "Rejected",
     "Relaxation",
+    "RobustResult",
     "RoutingShare",
     "RunnerUp",
     "ScenarioResult",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.fleet.figures import ShareOfAll
+from planner.fleet.figures import Count, ShareOfAll
 from planner.spec import Spec
 
 
@@ -34,3 +34,37 @@ class PromiseKept(Spec):
     bears: tuple[BearsPoint, ...]
     """Between these the demand that is borne is interpolated."""
     chances: tuple[KeptChance, ...]
+
+
+class PlainFleet(Spec):
+    """The fleet that would be planned for demand and step times as stated."""
+
+    usd_per_hour: float
+    pools: tuple[str, ...]
+    """Such as ``12 x TEMPLATE``."""
+    kept_in: ShareOfAll
+    """Share of the cases in which every promise is kept, on the draws that the choice saw."""
+    kept_in_fresh: ShareOfAll
+    """The same on fresh draws."""
+
+
+class RobustResult(Spec):
+    """A plan that keeps its promises in most cases, beside one for what is stated."""
+
+    keep_in: ShareOfAll
+    """Share of the cases in which every promise shall be kept."""
+    demand_cv: float
+    curve_error: float | None
+    """Mean absolute error of step times; null where that of each curve is taken."""
+    planned_multiple: float
+    """Of the stated demand, for which the fleet was planned."""
+    planned_deviations: float
+    """Standard deviations of step times, for which the fleet was planned."""
+    kept_in: ShareOfAll
+    """As for the plain fleet."""
+    kept_in_fresh: ShareOfAll
+    plain: PlainFleet
+    price_usd_per_hour: float
+    """By how much the fleet is dearer than the plain one."""
+    searches: Count
+    """Fleets that were planned, the plain one among them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.fleet.chances import PromiseKept
+from planner.fleet.chances import PromiseKept, RobustResult
 from planner.fleet.figures import Count, Interval, Seed, Verdict
 from planner.spec import Spec
 
@@ -119,6 +119,8 @@ class Evidence(Spec):
     promise_kept: PromiseKept | None = None
     """How sure the promises are if curves and demand are not exact; null where the time did not
     allow to look."""
+    robust: RobustResult | None = None
+    """Where a scenario asks for promises that are kept in most cases (``uncertainty.robust``)."""
     arrival_sweep: tuple[ArrivalPoint, ...] = ()
     """The fleet under evener and burstier arrivals at the same mean rate."""
     length_sweep: tuple[LengthPoint, ...] = ()

@@ -98,6 +98,8 @@ class FleetPlan(Spec):
     periods: tuple[PeriodResult, ...] = ()
     planned_multiples: dict[str, float] = Field(default_factory=dict)
     """What the demand of each workload was multiplied by to plan for scenarios of it."""
+    planned_deviations: float = Field(0.0, ge=-5, le=5)
+    """Standard deviations by which step times were planned to be above their curves."""
     demand_scenarios: tuple[ScenarioResult, ...] = ()
     """The fleet in every scenario of the demand."""
     deferred: tuple[DeferredResult, ...] = ()

@@ -10,7 +10,7 @@ from planner.candidates.groups import screen_groups, together
 from planner.candidates.screen import Screened, screen
 from planner.candidates.serve import templates_of
 from planner.catalogue import Catalogue
-from planner.errors import InfeasibleError, LimitReachedError
+from planner.errors import InfeasibleError, InputError, LimitReachedError
 from planner.milp import NoFleetError
 from planner.planning.answered import Answer, Tried
 from planner.planning.breaking import where_it_breaks
@@ -37,6 +37,7 @@ from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without
 from planner.planning.priced import MEASURED_TO, coarsely, refine_priced
 from planner.planning.pricing import Pricing
 from planner.planning.refine import INTERRUPTED, LIMIT_ENDED, Refined, Refinement, Verified
+from planner.planning.robust import RobustSearch, not_robust, robust_result
 from planner.planning.scenarios import planned_for, scenario_results
 from planner.planning.settings_document import settings_section
 from planner.planning.split import is_better, limits_of_a_split, price_splits, split_decisions
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from planner.candidates.groups import Grouped
     from planner.candidates.template import Removed, Template
-    from planner.fleet import Decision, FleetPlan
+    from planner.fleet import Decision, FleetPlan, RobustResult
     from planner.planning.fleet import Fleet
     from planner.planning.hourly import Adapted
     from planner.scenario.load import LoadedScenario
@@ -108,10 +109,14 @@ class Found:
     left_out: tuple[Removed, ...]
     peaks: tuple[Peak, ...] = ()
     """Where searches for scheduler settings ended."""
+    robust: RobustResult | None = None
+    """What it is worth to keep promises in most cases, where that is asked for."""
 
 
 def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     """Find a fleet, and one whose router tells long prompts from short ones if that is better."""
+    if answer.problem.robust is not None:
+        return _plan_robust(answer, clock, tell)
     found = _search(answer, clock, tell)
     refined = found.refined if isinstance(found, Found) else None
     priced = price_splits(answer, refined, clock, tell)
@@ -133,6 +138,43 @@ def _plan(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
         return _finish(found, told, clock, tell)
     more = limits_of_a_split(answer, priced)
     return found.model_copy(update={"infeasibility": (*found.infeasibility, *more)})
+
+
+def _plan_robust(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
+    """Find a fleet that keeps every promise in most cases of demand and step times."""
+    none: FleetPlan | None = None
+    by_answer: dict[int, Found] = {}
+
+    def search(one: Answer) -> tuple[Answer, Refined] | None:
+        nonlocal none
+        found = _search(one, clock, tell)
+        if not isinstance(found, Found):
+            none = none or found
+            return None
+        by_answer[id(found.answer)] = found
+        return found.answer, found.refined
+
+    robust = RobustSearch(answer, search, clock, tell)
+    plain = best = None
+    try:
+        plain, best = robust.run()
+    except LimitReachedError:
+        if not by_answer:
+            raise
+    if plain is None:
+        first = next(iter(by_answer.values()), None)
+        if first is None:
+            return none or infeasible_plan(answer, "unknown", ())
+        ended = replace(first.refined, unsettled=first.refined.unsettled or LIMIT_ENDED)
+        return _finish(replace(first, refined=ended), (), clock, tell)
+    assert answer.problem.robust is not None
+    chosen = best or plain
+    found = by_answer[id(chosen.answer)]
+    result = robust_result(answer.problem.robust, plain, chosen, robust.searches)
+    refined = found.refined
+    if best is None:
+        refined = replace(refined, unsettled=refined.unsettled or not_robust(result, clock.over))
+    return _finish(replace(found, refined=refined, robust=result), (), clock, tell)
 
 
 def first_fleet(
@@ -184,6 +226,9 @@ def searched(
         InputError: The scenario cannot be answered.
         LimitReachedError: The time was over before there was a fleet.
     """
+    if loaded.scenario.uncertainty is not None and loaded.scenario.uncertainty.robust is not None:
+        what = "is asked of `planner plan` alone; leave it out here"
+        raise InputError(f"{loaded.at('uncertainty', 'robust')}: uncertainty.robust: {what}")
     return _search(_posed(loaded, catalogue, effort, clock), clock, tell)
 
 
@@ -365,7 +410,8 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
         tried = Tried(
             demand=grown_by,
             breaks=breaks,
-            kept=promise_kept(shown.fleet, margins),
+            kept=promise_kept(problem, shown.fleet, margins),
+            robust=found.robust,
             periods=adapted.periods
             if adapted is not None
             else placed.periods

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         DeferredResult,
         PeriodResult,
         PromiseKept,
+        RobustResult,
         ScenarioResult,
         Settings,
     )
@@ -65,5 +66,7 @@ class Tried:
     alone: Verified | None = None
     """The fleet before units were added for work that waits, where there is such work. What was
     decided between is compared with it."""
+    robust: RobustResult | None = None
+    """What it is worth to keep promises in most cases, where that is asked for."""
     settings: Settings | None = None
     """What its scheduler settings are worth."""

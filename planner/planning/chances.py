@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import ndtri
 
+from planner.curves.doubt import step_sigma
 from planner.fleet import BearsPoint, KeptChance, PromiseKept
-from planner.planning.margins import sides_of, step_sigma
+from planner.planning.margins import sides_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from planner.planning.fleet import Fleet
     from planner.planning.margins import Margin
+    from planner.problem.resolve import Problem
 
     Floats = NDArray[np.float64]
 
@@ -58,31 +60,39 @@ def kept_shares(
     return tuple(float(x) for x in kept.mean(axis=1)), float(kept.all(axis=0).mean())
 
 
-def promise_kept(
-    fleet: Fleet,
-    margins: Sequence[Margin],
-    stated: float | None = None,
-    cvs: Sequence[float] = DEMAND_CVS,
-) -> PromiseKept | None:
-    """Return the document of how sure the promises of a fleet are; None where it is not known."""
+def promise_kept(problem: Problem, fleet: Fleet, margins: Sequence[Margin]) -> PromiseKept | None:
+    """Return the document of how sure the promises of a fleet are; None where it is not known.
+
+    Where a scenario states how far demand and curves may be off, for that; multiples are then of
+    the demand that it states, not of that which is planned for.
+    """
     if not margins:
         return None
+    robust = problem.robust
+    planned = planned_multiple(problem)
     chances = []
-    for cv in cvs:
-        each, together = kept_shares(margins, cv)
+    for cv in DEMAND_CVS if robust is None else (robust.demand_cv,):
+        each, together = kept_shares(margins, cv, planned)
         names = (m.workload for m in margins)
         chances.append(
             KeptChance(demand_cv=cv, kept=dict(zip(names, each, strict=True)), all=together)
         )
     return PromiseKept(
         step_time_sigma={
-            side.curve.id: step_sigma(side.curve, stated)
+            side.curve.id: step_sigma(side.curve, robust.curve_error if robust else None)
             for pool in fleet.pools
             for side in sides_of(pool.template.build)
         },
         bears=tuple(
-            BearsPoint(deviations=z, multiples={m.workload: m.bears[i] for m in margins})
+            BearsPoint(deviations=z, multiples={m.workload: planned * m.bears[i] for m in margins})
             for i, z in enumerate(margins[0].deviations)
         ),
         chances=tuple(chances),
     )
+
+
+def planned_multiple(problem: Problem) -> float:
+    """Return the multiple of the demand that a robust plan is made for; 1 for other plans."""
+    if problem.robust is None or not problem.planned_multiples:
+        return 1.0
+    return problem.planned_multiples[0]

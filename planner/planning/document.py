@@ -52,6 +52,7 @@ from planner.planning.reasons import (
     rejections,
 )
 from planner.planning.results import interval, kept_of, latencies_of, workload_results
+from planner.planning.robust import price_of_robustness
 from planner.planning.scenarios import kept_share
 from planner.planning.traffic_notes import traffic_notes
 
@@ -149,6 +150,7 @@ def plan_document(
             whole.demand.id: multiple
             for whole, multiple in zip(problem.asked, problem.planned_multiples, strict=False)
         },
+        planned_deviations=problem.slower_by,
         demand_scenarios=tried.scenarios,
         deferred=tried.deferred,
         placement=standing.replicas,
@@ -159,6 +161,7 @@ def plan_document(
             *decisions(answer.problem, refined, alone, left_out),
             *together_or_apart(answer, refined, alone, left_out),
             *tried.decisions,
+            *((price_of_robustness(tried.robust),) if tried.robust is not None else ()),
             *spare_decisions(problem, refined, shown, shown.failures),
             *move_decisions(problem, refined, shown.fleet),
             *((by_hour.decision,) if by_hour is not None else ()),
@@ -202,6 +205,7 @@ def plan_document(
                 for b in tried.breaks
             ),
             promise_kept=tried.kept,
+            robust=tried.robust,
             arrival_sweep=tuple(
                 ArrivalPoint(
                     arrivals=a.name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from planner.curves.doubt import step_sigma
 from planner.simulation.capacity import SWEEPING
 from planner.simulation.effort import RunSize
 from planner.simulation.fleet import FleetPool, sample_fleet
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.candidates.template import Build
-    from planner.curves.curve import Curve
     from planner.planning.breaking import Break
     from planner.planning.fleet import Fleet
     from planner.problem.resolve import Problem
@@ -37,26 +37,15 @@ MOST: Final = 300
 """Multiples of the demand, in per cent, between which the break is sought."""
 
 
-def step_sigma(curve: Curve, stated: float | None = None) -> float:
-    """Return the standard deviation of the log of a curve's step times against the truth.
-
-    A normal variable whose mean absolute value is the curve's stated mean error.
-
-    Args:
-        curve: The curve.
-        stated: Mean absolute relative error, in place of the curve's own.
-    """
-    mean = curve.relative_error.mean if stated is None else stated
-    return mean * math.sqrt(math.pi / 2)
-
-
 def slower_by(
     fleet: Fleet, problem: Problem, deviations: float, stated: float | None = None
 ) -> list[FleetPool]:
-    """Return the pools of a fleet with steps so many standard deviations longer.
+    """Return the pools of a fleet with steps so many standard deviations longer than stated.
 
-    All curves are off the same way at once, each by as much as its own error.
+    All curves are off the same way at once, each by as much as its own error. The fleet's own
+    laws are slower than stated by what the problem plans for.
     """
+    deviations -= problem.slower_by
     found = []
     pools = fleet.for_simulation(problem.policies.router)
     for pool, choice in zip(pools, fleet.pools, strict=True):
@@ -106,8 +95,8 @@ def margins_of(
     fleet: Fleet,
     effort: Effort,
     breaks: Sequence[Break] = (),
-    stated: float | None = None,
     over: Callable[[], bool] = lambda: False,
+    stream: int = SWEEPING,
 ) -> tuple[Margin, ...]:
     """Find how much demand every promise bears as stated, and with steps longer and shorter.
 
@@ -119,9 +108,9 @@ def margins_of(
         study: Draws, deadlines and promises of the problem.
         fleet: Its pools.
         effort: How much to simulate.
-        breaks: What each promise bears with steps as stated, where that is known.
-        stated: Mean absolute error of step times, in place of the curves' own.
+        breaks: What each promise bears with steps as planned for, where that is known.
         over: Asked before each run.
+        stream: Purpose of the random draws.
 
     Returns:
         One for each asked workload; none where the time is over before the end.
@@ -129,16 +118,18 @@ def margins_of(
     verify = effort.verify
     size = RunSize(verify.requests, REPLICATIONS, verify.per_replica)
     sides = [side for p in fleet.pools for side in sides_of(p.template.build)]
+    stated = problem.robust.curve_error if problem.robust is not None else None
     sigma = max(step_sigma(side.curve, stated) for side in sides)
+    middle = problem.slower_by
     rows: dict[float, list[float]] = {}
     if breaks:
-        rows[0.0] = [b.kept_at or 0.0 for b in breaks]
-    for z in (0.0, -SPREAD, SPREAD) if sigma > 0 else (0.0,):
+        rows[middle] = [b.kept_at or 0.0 for b in breaks]
+    for z in points_about(middle) if sigma > 0 else (middle,):
         if z in rows:
             continue
-        swept = _Swept(problem, study, slower_by(fleet, problem, z, stated), size, over)
-        about = math.exp(-sigma * z)
-        near = [b * about for b in rows[0.0]] if rows else [1.0] * len(problem.asked)
+        swept = _Swept(problem, study, slower_by(fleet, problem, z, stated), size, over, stream)
+        about = math.exp(-sigma * (z - middle))
+        near = [b * about for b in rows[middle]] if rows else [1.0] * len(problem.asked)
         try:
             rows[z] = [swept.bears(i, round(100 * m)) / 100 for i, m in enumerate(near)]
         except _OverError:
@@ -148,6 +139,11 @@ def margins_of(
         Margin(whole.demand.id, tuple(order), tuple(rows[z][i] for z in order))
         for i, whole in enumerate(problem.asked)
     )
+
+
+def points_about(middle: float) -> tuple[float, float, float]:
+    """Return the deviations at which a fleet is simulated, that which it was planned for first."""
+    return (middle, -SPREAD, SPREAD if middle < SPREAD / 2 else 0.0)
 
 
 def sides_of(build: Build) -> tuple[Build, ...]:
@@ -169,8 +165,10 @@ class _Swept:
         pools: list[FleetPool],
         size: RunSize,
         over: Callable[[], bool],
+        stream: int,
     ) -> None:
         self.study, self.pools, self.size, self.over = study, pools, size, over
+        self.stream = stream
         self.groups = [whole.parts for whole in problem.asked]
         self.promises = [whole.demand.slo.attainment for whole in problem.asked]
         self.seen: dict[int, tuple[Estimate, ...]] = {}
@@ -181,7 +179,7 @@ class _Swept:
             if self.over():
                 raise _OverError
             sample = sample_fleet(
-                self.study, self.pools, self.size, stream=SWEEPING, multiple=percent / 100
+                self.study, self.pools, self.size, stream=self.stream, multiple=percent / 100
             )
             self.seen[percent] = sample.intervals(self.groups)
         return self.seen[percent][i].value >= self.promises[i]

@@ -93,6 +93,7 @@ def fleet_in(plan: FleetPlan, seed: int | None, folder: Path) -> tuple[Problem, 
     if plan.planned_multiples:
         names = [demand.id for demand in problem.demands]
         problem = at_multiples(problem, tuple(plan.planned_multiples.get(n, 1.0) for n in names))
+    problem = replace(problem, slower_by=plan.planned_deviations)
     for split in plan.splits:
         problem = _split(problem, split)
     return problem, _fleet_of(plan, problem, catalogue, study_of(problem))

@@ -142,6 +142,25 @@ def refuse_degrees(loaded: LoadedScenario, demands: tuple[Demand, ...], mistakes
             mistakes.append((where, f"policies.tp_degrees.{j}: {error}"))
 
 
+def not_robust(loaded: LoadedScenario) -> Iterator[tuple[Where | str, str]]:
+    """Yield, with its place, what does not go with a plan for most cases (uncertainty.robust)."""
+    scenario = loaded.scenario
+    if scenario.uncertainty is None or scenario.uncertainty.robust is None:
+        return
+    mend = "does not go with uncertainty.robust yet; leave one of them out"
+    for i, workload in enumerate(scenario.workloads):
+        for path, given in (
+            (("completion_window",), workload.completion_window),
+            (("slo", "attainment_over"), workload.slo.attainment_over),
+        ):
+            if given is not None:
+                where = ("workloads", i, *path)
+                yield loaded.at(*where), f"{'.'.join(map(str, where))}: {mend}"
+    if scenario.objective == "max_goodput":
+        what = "max_goodput spends what there is; with uncertainty.robust, ask for min_cost"
+        yield loaded.at("objective"), f"objective: {what}"
+
+
 def multiples_beyond_all_fleets(
     loaded: LoadedScenario, outcomes: tuple[Outcome, ...], demands: tuple[Demand, ...]
 ) -> Iterator[tuple[Where | str, str]]:

@@ -18,6 +18,7 @@ from planner.problem.prices import PriceError, price_of
 from planner.problem.refusals import (
     beyond_all_fleets,
     multiples_beyond_all_fleets,
+    not_robust,
     refuse_adapters,
     refuse_degrees,
     refuse_drafts,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from planner.scenario.slo import Slo
     from planner.scenario.terms import SupplyTerms
     from planner.scenario.traffic import Traffic
-    from planner.scenario.uncertainty import Uncertainty
+    from planner.scenario.uncertainty import Robust, Uncertainty
     from planner.topology import Cut, Topology
 
 Mistakes = list[tuple["Where | str", str]]
@@ -173,6 +174,10 @@ class Problem:
     """Share of their weight in which every promise must hold."""
     planned_multiples: tuple[float, ...] = ()
     """What the demands were multiplied by to plan for their scenarios; by asked workload."""
+    robust: Robust | None = None
+    """How far demand and step times may be off, where promises must hold in most such cases."""
+    slower_by: float = 0.0
+    """Standard deviations by which all step times are planned to be above their curves."""
     solver: str = "highs"
     """Which solver is asked."""
     then: tuple[Goal, ...] = ("fewest_pools",)
@@ -266,6 +271,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
     if not mistakes:
         mistakes += multiples_beyond_all_fleets(loaded, outcomes, demands)
     mistakes += cannot_adapt(loaded, calendar)
+    mistakes += not_robust(loaded)
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
@@ -285,6 +291,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         deferred=deferred,
         outcomes=outcomes,
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
+        robust=scenario.uncertainty.robust if scenario.uncertainty else None,
         sites=sites,
         topology=topology,
         then=_goals(scenario.then, running),

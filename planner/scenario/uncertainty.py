@@ -26,14 +26,39 @@ class DemandScenario(Spec):
     """The same by workload, where they differ."""
 
 
-class Uncertainty(Spec):
-    """Demand that is not known for certain."""
+class Robust(Spec):
+    """A plan that keeps its promises in most cases in which demand and step times may be."""
 
-    scenarios: tuple[DemandScenario, ...] = Field(min_length=1, max_length=12)
+    keep_in: Annotated[Share, Field(ge=0.5, le=0.99, allow_inf_nan=False)]
+    """Share of the cases in which every promise must be kept, such as 90 %."""
+    demand_cv: Annotated[Share, Field(ge=0, le=1, allow_inf_nan=False)]
+    """Coefficient of variation of the demand: lognormal, its mean what ``arrivals`` say, all
+    workloads alike. 0 if it is known."""
+    curve_error: Annotated[Share, Field(ge=0, le=0.5, allow_inf_nan=False)] | None = None
+    """Mean absolute relative error of all step times; that which each curve states if left out."""
+
+
+class Uncertainty(Spec):
+    """What is not known for certain: scenarios of the demand, or spreads of demand and curves."""
+
+    scenarios: tuple[DemandScenario, ...] = Field((), max_length=12)
     """What may happen; one of them does."""
+    robust: Robust | None = None
+    """Spreads of demand and step times, in place of scenarios."""
     keep: Annotated[Share, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
     """Share of the weight in which every promise must be kept: 1 for all scenarios, or such as
     90 %, and the plan chooses which to let go."""
+
+    @model_validator(mode="after")
+    def _is_said_one_way(self) -> Uncertainty:
+        if self.robust is None and not self.scenarios:
+            raise mistake("says nothing; add scenarios of the demand, or robust")
+        if self.robust is not None:
+            for key, given in (("scenarios", bool(self.scenarios)), ("keep", self.keep != 1)):
+                if given:
+                    what = "does not go with robust, which has keep_in and demand_cv; keep one"
+                    raise mistake(what, key)
+        return self
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Uncertainty:

@@ -47,6 +47,26 @@ ONE_CHANGE = {
         ("    slo:\n", "    prefix: {hit_rate: 130 %}\n    slo:\n"),
         "10:14: workloads.0.prefix.hit_rate: must be at most 1; got '130 %'",
     ),
+    "uncertainty that says nothing": (
+        ("accelerators:\n", "uncertainty: {}\naccelerators:\n"),
+        "14:1: uncertainty: says nothing; add scenarios of the demand, or robust",
+    ),
+    "most cases and scenarios at once": (
+        (
+            "accelerators:\n",
+            "uncertainty:\n  robust: {keep_in: 90 %, demand_cv: 10 %}\n  keep: 90 %\n"
+            "accelerators:\n",
+        ),
+        "16:3: uncertainty.keep: does not go with robust, which has keep_in and demand_cv; keep"
+        " one",
+    ),
+    "a measure of risk that is not known": (
+        (
+            "accelerators:\n",
+            "uncertainty: {robust: {keep_in: 90 %, demand_cv: 10 %, cvar: 95 %}}\naccelerators:\n",
+        ),
+        "14:56: uncertainty.robust.cvar: unknown key; known: curve_error, demand_cv, keep_in",
+    ),
     "groups without a link": (
         ("accelerators:\n", "policies:\n  disaggregation: {max_replicas: 4}\naccelerators:\n"),
         "15:3: policies.disaggregation.link: missing: say what carries KV, or add a topology whose"

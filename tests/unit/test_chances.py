@@ -11,16 +11,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from planner.curves.doubt import step_sigma
 from planner.planning.chances import demand_multiples, kept_shares, lattice
-from planner.planning.margins import (
-    LEAST,
-    MOST,
-    SPREAD,
-    Margin,
-    last_kept,
-    margins_of,
-    step_sigma,
-)
+from planner.planning.margins import LEAST, MOST, SPREAD, Margin, last_kept, margins_of
 from planner.problem.arrivals import PoissonArrivals
 from planner.simulation.draw import Draws
 from planner.simulation.effort import Effort, RunSize
@@ -47,6 +40,8 @@ def test_a_queue_with_one_server_bears_what_theory_says_at_every_step_time():
     problem = SimpleNamespace(
         asked=(SimpleNamespace(parts=(0,), demand=demand),),
         policies=SimpleNamespace(router="round_robin"),
+        robust=None,
+        slower_by=0.0,
     )
     build = SimpleNamespace(curve=curve_off_by(error), group=None)
     fleet = SimpleNamespace(
