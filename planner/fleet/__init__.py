@@ -6,7 +6,14 @@ Numbers carry their unit in the name: s, rps (requests per second), USD per hour
 
 from planner.fleet.alternatives import Alternatives, Change, PriceRange, RunnerUp
 from planner.fleet.bill import BillLine, SupplyLine
-from planner.fleet.chances import BearsPoint, KeptChance, PlainFleet, PromiseKept, RobustResult
+from planner.fleet.chances import (
+    BearsPoint,
+    KeptChance,
+    PlainFleet,
+    PromiseKept,
+    RobustResult,
+    StressResult,
+)
 from planner.fleet.evidence import (
     ArrivalPoint,
     BreakPoint,
@@ -114,6 +121,7 @@ __all__ = [
     "SplitByLength",
     "SplitPart",
     "Status",
+    "StressResult",
     "SupplyLine",
     "TableBucket",
     "TableFleet",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.fleet.figures import Count, ShareOfAll
+from planner.fleet.figures import Count, Interval, ShareOfAll, Verdict
 from planner.spec import Spec
 
 
@@ -68,3 +68,15 @@ class RobustResult(Spec):
     """By how much the fleet is dearer than the plain one."""
     searches: Count
     """Fleets that were planned, the plain one among them."""
+
+
+class StressResult(Spec):
+    """The fixed fleet if the demand is other than planned for in a way that has a name."""
+
+    preset: str
+    what: str
+    attainment: dict[str, Interval]
+    """By workload; those that have no requests are left out."""
+    verdicts: dict[str, Verdict]
+    unstable: bool
+    """A backlog grows without end; attainment is what the simulated span gave."""

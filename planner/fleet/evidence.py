@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.fleet.chances import PromiseKept, RobustResult
+from planner.fleet.chances import PromiseKept, RobustResult, StressResult
 from planner.fleet.figures import Count, Interval, Seed, Verdict
 from planner.spec import Spec
 
@@ -121,6 +121,8 @@ class Evidence(Spec):
     allow to look."""
     robust: RobustResult | None = None
     """Where a scenario asks for promises that are kept in most cases (``uncertainty.robust``)."""
+    stress: tuple[StressResult, ...] = ()
+    """The fleet under the presets that a scenario names (``uncertainty.stress``)."""
     arrival_sweep: tuple[ArrivalPoint, ...] = ()
     """The fleet under evener and burstier arrivals at the same mean rate."""
     length_sweep: tuple[LengthPoint, ...] = ()

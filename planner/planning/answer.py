@@ -41,6 +41,7 @@ from planner.planning.robust import RobustSearch, not_robust, robust_result
 from planner.planning.scenarios import planned_for, scenario_results
 from planner.planning.settings_document import settings_section
 from planner.planning.split import is_better, limits_of_a_split, price_splits, split_decisions
+from planner.planning.stress import stress_results
 from planner.planning.study import effort_for, study_of
 from planner.planning.sweep import sweep_arrivals, sweep_demand
 from planner.planning.teller import Teller
@@ -412,6 +413,7 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             breaks=breaks,
             kept=promise_kept(problem, shown.fleet, margins),
             robust=found.robust,
+            stress=stress_results(answer, shown.fleet, over),
             periods=adapted.periods
             if adapted is not None
             else placed.periods

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         RobustResult,
         ScenarioResult,
         Settings,
+        StressResult,
     )
     from planner.planning.breaking import Break
     from planner.planning.hourly import Adapted
@@ -68,5 +69,7 @@ class Tried:
     decided between is compared with it."""
     robust: RobustResult | None = None
     """What it is worth to keep promises in most cases, where that is asked for."""
+    stress: tuple[StressResult, ...] = ()
+    """Under the presets that the scenario names."""
     settings: Settings | None = None
     """What its scheduler settings are worth."""

@@ -206,6 +206,7 @@ def plan_document(
             ),
             promise_kept=tried.kept,
             robust=tried.robust,
+            stress=tried.stress,
             arrival_sweep=tuple(
                 ArrivalPoint(
                     arrivals=a.name,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from planner.catalogue.degrees import check_tp_degree, tp_degrees_of
 from planner.catalogue.llm import Precision
 from planner.errors import InputError, nearest
-from planner.problem.arrivals import at_rate
+from planner.problem.arrivals import BurstArrivals, PoissonArrivals, RenewalArrivals, at_rate
 from planner.problem.curves import why_unused
 from planner.problem.prefixes import TracePrefixes
 from planner.units import LEAST_RPS, MOST_RPS
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from planner.errors import Where
     from planner.problem.resolve import Deferred, Demand, Mistakes, Outcome, Supply
     from planner.scenario.load import LoadedScenario
+
+FREE_ARRIVALS: Final = (PoissonArrivals, RenewalArrivals, BurstArrivals)
+"""Arrivals that carry no lengths of their own, and depend on no answer."""
 
 
 def refuse_unused_curves(
@@ -159,6 +162,26 @@ def not_robust(loaded: LoadedScenario) -> Iterator[tuple[Where | str, str]]:
     if scenario.objective == "max_goodput":
         what = "max_goodput spends what there is; with uncertainty.robust, ask for min_cost"
         yield loaded.at("objective"), f"objective: {what}"
+
+
+def no_such_stress(
+    loaded: LoadedScenario, demands: tuple[Demand, ...]
+) -> Iterator[tuple[Where | str, str]]:
+    """Yield, with its place, each preset of other demand that says nothing of these workloads."""
+    scenario = loaded.scenario
+    presets = scenario.uncertainty.stress if scenario.uncertainty is not None else ()
+    own = [d.id for d in demands if not isinstance(d.arrivals, FREE_ARRIVALS)]
+    fixed = [*own, *(d.id for d in demands if d.prefix is not None)]
+    why = {
+        "mix": "needs two workloads" if len(demands) < 2 else "",
+        "lengths": f"{fixed[0]}: its lengths belong to arrivals or prefixes" if fixed else "",
+        "bursts": f"{own[0]}: its arrivals are replayed, sessions, or wait" if own else "",
+        "no_cache": "" if any(d.prefix for d in demands) else "no workload has a prefix",
+    }
+    for i, preset in enumerate(presets):
+        if why.get(preset):
+            where = ("uncertainty", "stress", i)
+            yield loaded.at(*where), f"uncertainty.stress.{i}: {why[preset]}; leave {preset} out"
 
 
 def multiples_beyond_all_fleets(

@@ -18,6 +18,7 @@ from planner.problem.prices import PriceError, price_of
 from planner.problem.refusals import (
     beyond_all_fleets,
     multiples_beyond_all_fleets,
+    no_such_stress,
     not_robust,
     refuse_adapters,
     refuse_degrees,
@@ -176,6 +177,8 @@ class Problem:
     """What the demands were multiplied by to plan for their scenarios; by asked workload."""
     robust: Robust | None = None
     """How far demand and step times may be off, where promises must hold in most such cases."""
+    stress: tuple[str, ...] = ()
+    """Presets of other demand, under which the fleet is shown."""
     slower_by: float = 0.0
     """Standard deviations by which all step times are planned to be above their curves."""
     solver: str = "highs"
@@ -272,6 +275,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         mistakes += multiples_beyond_all_fleets(loaded, outcomes, demands)
     mistakes += cannot_adapt(loaded, calendar)
     mistakes += not_robust(loaded)
+    mistakes += no_such_stress(loaded, demands)
     if mistakes:
         raise InputError("\n".join(f"{where}: {what}" for where, what in mistakes))
     return Problem(
@@ -292,6 +296,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         outcomes=outcomes,
         keep=scenario.uncertainty.keep if scenario.uncertainty else 1.0,
         robust=scenario.uncertainty.robust if scenario.uncertainty else None,
+        stress=scenario.uncertainty.stress if scenario.uncertainty else (),
         sites=sites,
         topology=topology,
         then=_goals(scenario.then, running),

@@ -340,6 +340,7 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
                 for p in plan.evidence.arrival_sweep
             ],
         )
+    yield from _under_stress(plan)
     yield from _by_scenario(plan)
     yield from _without_cache(plan)
     yield from _over_time(plan)
@@ -350,6 +351,27 @@ def _what_if_demand(plan: FleetPlan) -> Iterator[RenderableType]:
     if plan.evidence.failures:
         yield heading("After a failure, its traffic routed anew")
         yield lines(after_failure(x) for x in plan.evidence.failures)
+
+
+def _under_stress(plan: FleetPlan) -> Iterator[RenderableType]:
+    if not plan.evidence.stress:
+        return
+    names = [result.id for result in plan.workloads]
+    rows = [
+        (
+            s.preset,
+            f"{s.what} (backlog grows)" if s.unstable else s.what,
+            *(
+                f"{interval(s.attainment[name])} {s.verdicts.get(name, '')}"
+                if name in s.attainment
+                else NONE
+                for name in names
+            ),
+        )
+        for s in plan.evidence.stress
+    ]
+    yield heading("This fleet if the demand is other than planned for")
+    yield grid(("preset", "demand", *names), rows)
 
 
 def _by_scenario(plan: FleetPlan) -> Iterator[RenderableType]:

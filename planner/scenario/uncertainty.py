@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,7 @@ from planner.ids import Slug
 from planner.spec import Spec, mistake
 from planner.units import Share
 
+Preset = Literal["level", "mix", "lengths", "bursts", "client", "failover", "no_cache"]
 Multiple = Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
 
 
@@ -45,19 +46,27 @@ class Uncertainty(Spec):
     """What may happen; one of them does."""
     robust: Robust | None = None
     """Spreads of demand and step times, in place of scenarios."""
+    stress: tuple[Preset, ...] = Field((), max_length=7)
+    """Ways in which the demand may be other than planned for, under which the fleet is shown: more
+    of all (``level``) or of one workload at the same rate of all (``mix``), longer prompts or
+    outputs (``lengths``), ``bursts``, a workload that doubles or leaves (``client``), another
+    fleet's load on top (``failover``), no prefix found (``no_cache``)."""
     keep: Annotated[Share, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
     """Share of the weight in which every promise must be kept: 1 for all scenarios, or such as
     90 %, and the plan chooses which to let go."""
 
     @model_validator(mode="after")
     def _is_said_one_way(self) -> Uncertainty:
-        if self.robust is None and not self.scenarios:
-            raise mistake("says nothing; add scenarios of the demand, or robust")
+        if self.robust is None and not self.scenarios and not self.stress:
+            raise mistake("says nothing; add scenarios of the demand, robust, or stress")
         if self.robust is not None:
             for key, given in (("scenarios", bool(self.scenarios)), ("keep", self.keep != 1)):
                 if given:
                     what = "does not go with robust, which has keep_in and demand_cv; keep one"
                     raise mistake(what, key)
+        for i, preset in enumerate(self.stress):
+            if preset in self.stress[:i]:
+                raise mistake(f"{preset} is given twice; keep one", "stress", i)
         return self
 
     @model_validator(mode="after")

@@ -49,7 +49,7 @@ ONE_CHANGE = {
     ),
     "uncertainty that says nothing": (
         ("accelerators:\n", "uncertainty: {}\naccelerators:\n"),
-        "14:1: uncertainty: says nothing; add scenarios of the demand, or robust",
+        "14:1: uncertainty: says nothing; add scenarios of the demand, robust, or stress",
     ),
     "most cases and scenarios at once": (
         (
@@ -59,6 +59,15 @@ ONE_CHANGE = {
         ),
         "16:3: uncertainty.keep: does not go with robust, which has keep_in and demand_cv; keep"
         " one",
+    ),
+    "a stress that has no name": (
+        ("accelerators:\n", "uncertainty: {stress: [level, storm]}\naccelerators:\n"),
+        "14:31: uncertainty.stress.1: expected 'level', 'mix', 'lengths', 'bursts', 'client',"
+        " 'failover' or 'no_cache'; got 'storm'",
+    ),
+    "a stress given twice": (
+        ("accelerators:\n", "uncertainty: {stress: [level, level]}\naccelerators:\n"),
+        "14:31: uncertainty.stress.1: level is given twice; keep one",
     ),
     "a measure of risk that is not known": (
         (
