@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -240,13 +241,43 @@ def write_yaml(data: object) -> str:
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
+def refuse_odd(path: Path) -> None:
+    """Refuse a pipe or a device: it can be read but once, if it ever begins or ends.
+
+    Raises:
+        InputError: It is one.
+        OSError: There is no such file.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{path}: is no regular file but a pipe or a device; save it to a file")
+
+
+def is_folder(path: Path) -> bool:
+    """Tell a folder, as far as can be seen: what opens a path says what is wrong with it."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name that is too long, or behind a closed door
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Tell a regular file, as far as can be seen."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_text(path: Path, max_bytes: int) -> str:
     """Read a text file; a byte order mark is dropped.
 
     Raises:
-        InputError: The file cannot be read, is longer than ``max_bytes``, or is no UTF-8.
+        InputError: The file cannot be read, is a pipe or a device, is longer than ``max_bytes``,
+            or is no UTF-8.
     """
     try:
+        refuse_odd(path)
         with path.open("rb") as file:
             raw = file.read(max_bytes + 1)
     except IsADirectoryError as error:

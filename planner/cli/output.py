@@ -145,6 +145,8 @@ def _told(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be written: {_reason(path, error)}") from error
     except ValueError as error:
         raise InputError(f"{str(path)!r}: cannot be written: {error}") from error
+    except RuntimeError as error:  # as Python says it before 3.13
+        raise InputError(f"{path}: is a link that leads back to itself; remove it") from error
 
 
 def _replace(target: Path, text: str) -> None:

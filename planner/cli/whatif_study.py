@@ -168,7 +168,7 @@ def _folder(output: Path, file: Path, *, plans: bool) -> RunStore:
     """Make the folder of the results where it is missing, and open its database."""
     from planner.studies.store import RunStore
 
-    if output.resolve() == file.resolve():
+    if os.path.realpath(output) == os.path.realpath(file):
         raise InputError(f"{output}: is the study itself; name a folder")
     try:
         output.mkdir(exist_ok=True)

@@ -23,6 +23,7 @@ from planner.measurements.request_trace import RequestTrace
 from planner.measurements.set_files import files_of
 from planner.measurements.text_lines import csv_rows, parse_json
 from planner.measurements.traces import LONGEST_TOKENS
+from planner.source import is_folder
 from planner.units import shown
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def client_set_of(path: Path) -> tuple[Path, str | None] | None:
     Returns:
         None where the name is that of neither an archive nor a folder on the disk.
     """
-    if path.is_dir():
+    if is_folder(path):
         return path, None
     found = _ARCHIVE.match(str(path))
     return None if found is None else (Path(found["name"]), found["folder"] or None)
@@ -125,7 +126,7 @@ def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
             files = by_folder.setdefault(found["folder"] or "", {})
             files.setdefault(int(found["n"]), {})[found["kind"]] = data
     if not by_folder:
-        what = "a folder" if path.is_dir() else "an archive"
+        what = "a folder" if is_folder(path) else "an archive"
         raise InputError(
             f"{path}: is {what} without chunk-N-trace.csv, so no client set; name a file"
         )
@@ -136,7 +137,7 @@ def read_client_set(path: Path, folder: str | None = None) -> ClientSet:
     chosen = next(iter(by_folder)) if folder is None else folder.strip("/")
     if chosen not in by_folder:
         raise InputError(f"{path}: there is no set {chosen!r}; {nearest(chosen, by_folder)}")
-    inside = f"{path}/" if path.is_dir() else f"{path}#{chosen}/".replace("#/", "#")
+    inside = f"{path}/" if is_folder(path) else f"{path}#{chosen}/".replace("#/", "#")
     clients = [
         _client(inside, number, files)
         for number, files in sorted(by_folder[chosen].items())

@@ -14,9 +14,9 @@ import numpy as np
 
 from planner.errors import InputError
 from planner.measurements.node import Node
-from planner.measurements.text_lines import csv_rows, csv_table, open_text, refuse_odd, told
+from planner.measurements.text_lines import csv_rows, csv_table, open_text, told
 from planner.measurements.text_lines import parse_json as parse_text
-from planner.source import read_source
+from planner.source import read_source, refuse_odd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

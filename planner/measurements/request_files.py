@@ -17,9 +17,9 @@ from planner.measurements.text_lines import (
     csv_rows,
     json_row,
     open_text,
-    refuse_odd,
     told,
 )
+from planner.source import refuse_odd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ import zlib
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from planner.errors import InputError
-from planner.measurements.text_lines import refuse_odd
+from planner.source import is_folder, refuse_odd
 
 if TYPE_CHECKING:
     import re
@@ -34,7 +34,7 @@ def files_of(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]
     """
     try:
         refuse_odd(path)
-        yield from _in_folder(path, wanted) if path.is_dir() else _in_archive(path, wanted)
+        yield from _in_folder(path, wanted) if is_folder(path) else _in_archive(path, wanted)
     except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
         raise InputError(
             f"{path}: is no whole archive ({' '.join(str(error).split())}); write it again by"

@@ -20,6 +20,7 @@ from planner.measurements.request_times import LATEST_S
 from planner.measurements.text_lines import open_text, told
 from planner.measurements.tools.otel import attributes_of, claims, number_of, spans_of, start_of
 from planner.measurements.traces import LONGEST_TOKENS
+from planner.source import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +72,7 @@ def find_spans(path: Path) -> Probe | None:
     Raises:
         InputError: It cannot be read.
     """
-    if path.is_dir() or not _ENDINGS.intersection(s.lower() for s in path.suffixes[-2:]):
+    if is_folder(path) or not _ENDINGS.intersection(s.lower() for s in path.suffixes[-2:]):
         return None
     with told(path), open_text(path) as file:
         head = file.read(4_096)

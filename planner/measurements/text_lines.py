@@ -8,13 +8,13 @@ import gzip
 import json
 import math
 import re
-import stat
 import zlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from planner.errors import InputError
+from planner.source import refuse_odd
 from planner.units import shown
 
 if TYPE_CHECKING:
@@ -56,18 +56,6 @@ def _no_text(path: Path, error: UnicodeDecodeError) -> str:
     if b"\0" in error.object:
         return "is no text but a binary file; name a file of UTF-8 text"
     return f"not UTF-8 text (byte 0x{error.object[error.start]:02x}); save it as UTF-8"
-
-
-def refuse_odd(path: Path) -> None:
-    """Refuse a pipe or a device: it can be read but once, if it ever begins or ends.
-
-    Raises:
-        InputError: It is one.
-        OSError: There is no such file.
-    """
-    mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise InputError(f"{path}: is no regular file but a pipe or a device; save it to a file")
 
 
 def open_text(path: Path) -> TextIO:

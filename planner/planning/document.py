@@ -55,6 +55,7 @@ from planner.planning.results import interval, kept_of, latencies_of, workload_r
 from planner.planning.robust import price_of_robustness
 from planner.planning.scenarios import kept_share
 from planner.planning.traffic_notes import traffic_notes
+from planner.source import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +77,7 @@ def effective_scenario(answer: Answer) -> EffectiveScenario:
     document = loaded.scenario.model_dump(mode="json", exclude_none=True)
     for part, form in _files_of(document):
         named = part.get(form, "")
-        if (loaded.folder / named.partition("#")[0]).is_file():
+        if is_file(loaded.folder / named.partition("#")[0]):
             part[form] = str(loaded.folder / named)
     if "current_plan" in document:
         document["current_plan"] = str(loaded.folder / document["current_plan"])

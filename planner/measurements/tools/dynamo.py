@@ -17,6 +17,7 @@ from planner.measurements.build import Definition, finished, nominal
 from planner.measurements.files import parse_json, probe, read_arrays, read_text
 from planner.measurements.measurement import Arrivals, Measurement, Statistics
 from planner.measurements.node import MS, Node
+from planner.source import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,7 +80,7 @@ def _inside(found: Probe) -> Iterator[Path]:
         path = found.path / name
         if name in FILES or name == "raw_data.npz":
             yield path
-        elif name in FOLDERS and (path / "raw_data.npz").is_file():
+        elif name in FOLDERS and is_file(path / "raw_data.npz"):
             yield path / "raw_data.npz"
 
 

@@ -24,7 +24,7 @@ from planner.measurements.build import (
 from planner.measurements.files import parse_json, read_text
 from planner.measurements.measurement import Arrivals, Lengths, Measurement, Statistics
 from planner.measurements.node import Node
-from planner.source import read_source
+from planner.source import is_file, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def read_folder(found: Probe) -> Iterator[Measurement]:
 
 
 def _config(folder: Path) -> _Config:
-    path = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
+    path = next((folder / name for name in CONFIGS if is_file(folder / name)), None)
     if path is None:
         return _Config()
     root = Node(read_source(path).data, str(path))

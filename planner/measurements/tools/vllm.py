@@ -30,6 +30,7 @@ from planner.measurements.build import (
 from planner.measurements.files import parse_json, probe, read_text, rows_of
 from planner.measurements.measurement import Lengths, Measurement, Statistics, statistics_of
 from planner.measurements.node import MS, Node
+from planner.source import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -320,5 +321,5 @@ def _run_files(folder: Path, depth: int) -> Iterator[Path]:
         entry = folder / name
         if name.startswith("run=") and name.endswith(".json"):
             yield entry
-        elif depth and name.startswith(("SERVE-", "WL-", "BENCH-")) and entry.is_dir():
+        elif depth and name.startswith(("SERVE-", "WL-", "BENCH-")) and is_folder(entry):
             yield from _run_files(entry, depth - 1)
