@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FOUND = next((path for path in map(shutil.which, NAMES) if path), None)
+PATIENCE = 60.0
+"""Seconds without a word before a browser is given up."""
 needs_browser = pytest.mark.skipif(FOUND is None, reason="no Chromium is on this machine")
 
 
@@ -53,6 +56,8 @@ class Page:
 
     def _next(self) -> Any:
         while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._receive], [], [], PATIENCE)
+            assert ready, f"the browser said nothing for {PATIENCE} s"
             part = os.read(self._receive, 1 << 20)
             assert part, "the browser went away"
             self._rest += part

@@ -31,9 +31,9 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def amount(value: float) -> str:
-    """Write how much of something there is: whole numbers whole, others with three digits."""
-    whole = math.isfinite(value) and value == int(value) and abs(value) < 1e15
-    return f"{int(value):,}" if whole else significant(value)
+    """Write how much of something there is: whole numbers and large ones whole, others short."""
+    whole = math.isfinite(value) and abs(value) < 1e15 and (value == int(value) or value >= 1e9)
+    return f"{round(value):,}" if whole else significant(value)
 
 
 def seconds(value: float | None) -> str:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from planner.fleet import FleetPlan
     from planner.studies.runner import StudyResult
 
-EARLY: Final = (
+ORDER: Final = (
+    "What stands in the way",
+    "What would mend it",
     "Bill",
     "Limits",
     "Pools",
@@ -27,8 +29,23 @@ EARLY: Final = (
     "Request sizes",
     "Where they stand",
     "Placement",
+    "What changes against",
+    "",
+    "Missed deadlines",
+    "With one unit less",
+    "After a failure",
+    "Decisions",
+    "Prefill and decode together or apart",
+    "Why not another",
+    "Prices between",
+    "Other settings",
+    "Accelerators kept busy",
+    "Attainment if",
+    "Attainment, and",
+    "Where the step times come from",
+    "Notes",
 )
-"""What follows the answer, in this order; the rest comes as on a terminal."""
+"""How headings begin, in the order of a report; those not named stand where "" does."""
 PLACES: Final = "Where every replica stands"
 
 
@@ -40,10 +57,8 @@ def report_of_plan(plan: FleetPlan, form: str) -> str:
         form: ``html``, one page with pictures, or ``md``.
     """
     answer, *rest = sections(plan_table(plan))
-    ranked = [one for name in EARLY for one in rest if one.heading.startswith(name)]
-    told = [*ranked, *(one for one in rest if one not in ranked)]
     prices = _prices(plan)
-    told += [prices] if prices is not None else []
+    told = sorted([*rest, prices] if prices is not None else rest, key=_place)
     rejected = Section(
         "All templates that were not chosen",
         (
@@ -88,6 +103,12 @@ def report_of_study(found: StudyResult, form: str) -> str:
     if form == "md":
         return markdown(told)
     return page(told, {rows.heading: study_chart(found)})
+
+
+def _place(section: Section) -> int:
+    """Return where a section stands in a report."""
+    named = (i for i, name in enumerate(ORDER) if name and section.heading.startswith(name))
+    return next(named, ORDER.index(""))
 
 
 def _prices(plan: FleetPlan) -> Section | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 from planner.reporting.format import share, usd
+from planner.reporting.svg import COLOURS as LINE_COLOURS
 from planner.reporting.svg import Axis, Line, line_chart
 
 if TYPE_CHECKING:
@@ -14,9 +16,8 @@ if TYPE_CHECKING:
     from planner.fleet import FleetPlan
     from planner.studies.runner import StudyResult
 
-WIDTH: Final = 640
-BAR: Final = 20
-ROW: Final = 44
+LONGEST_BAR: Final = 82.0
+"""Percent of the room; the rest is for the number at its end."""
 MOST_CHARTS: Final = 8
 """Workloads with a picture of their own."""
 COLOURS: Final = (
@@ -72,23 +73,22 @@ def demand_charts(plan: FleetPlan) -> Iterator[str]:
             continue
         at = sorted(seen)
         lowest = min(min(seen[m].low for m in at), result.promise)
-        lines = [
-            Line("attainment", [(m, seen[m].value) for m in at]),
-            Line("95 % interval", [(m, seen[m].low) for m in at], dashed=True),
-            Line("", [(m, seen[m].high) for m in at], dashed=True),
-            Line("promised", [(at[0], result.promise), (at[-1], result.promise)], dashed=True),
+        promised = [(at[0], result.promise), (at[-1], result.promise)]
+        named = [
+            Line("attainment", [(m, seen[m].value) for m in at], colour=0, marked=True),
+            Line("95 % interval", [(m, seen[m].low) for m in at], dashed=True, colour=0),
+            Line("promised", promised, dashed=True, colour=3),
         ]
         if breaks is not None and breaks.broken_at is not None:
             edge = [(breaks.broken_at, lowest), (breaks.broken_at, 1.0)]
-            lines.append(Line(f"breaks at {breaks.broken_at:g}", edge, dashed=True))
-        yield _figure(
+            named.append(Line(f"breaks at × {breaks.broken_at:g}", edge, dashed=True, colour=1))
+        upper = Line("", [(m, seen[m].high) for m in at], dashed=True, colour=0)
+        yield _lines(
             f"{result.id}: attainment if all demand were a multiple of the planned",
-            line_chart(
-                f"{result.id}: attainment against demand",
-                Axis("times the demand", at[0], at[-1]),
-                Axis("attainment", lowest, 1.0),
-                lines,
-            ),
+            Axis("times the demand", at[0], at[-1]),
+            Axis("attainment", lowest, 1.0),
+            named,
+            (upper,),
         )
 
 
@@ -108,18 +108,21 @@ def study_chart(found: StudyResult) -> str:
     path = next(iter(found.rows[0].values))
     seeds = len({row.seed for row in found.rows}) > 1
     drawn = [
-        Line(", ".join(x for x in (key if seeds else key[:-1]) if x), sorted(line))
-        for key, line in lines.items()
+        Line(
+            ", ".join(x for x in (key if seeds else key[:-1]) if x),
+            sorted(line),
+            dashed=i >= len(LINE_COLOURS),
+            colour=i % len(LINE_COLOURS),
+            marked=True,
+        )
+        for i, (key, line) in enumerate(lines.items())
     ]
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    return _figure(
+    return _lines(
         "Cost per thousand compliant requests, USD",
-        line_chart(
-            "Cost per thousand compliant requests",
-            Axis(path, min(xs), max(xs)),
-            Axis("USD per thousand", 0.0, max(ys) or 1.0),
-            drawn,
-        ),
+        Axis(path, min(xs), max(xs)),
+        Axis("USD per thousand", 0.0, max(ys) or 1.0),
+        drawn,
     )
 
 
@@ -134,8 +137,21 @@ def _words(cause: str) -> str:
     return cause.replace("_", " ")
 
 
-def _figure(caption: str, svg: str) -> str:
-    return f"<figure><figcaption>{escape(caption)}</figcaption>{svg}</figure>"
+def _figure(caption: str, drawn: str) -> str:
+    return f"<figure><figcaption>{escape(caption)}</figcaption>{drawn}</figure>"
+
+
+def _lines(caption: str, x: Axis, y: Axis, named: Sequence[Line], more: Sequence[Line] = ()) -> str:
+    """Draw lines with a legend of words, which a narrow screen can wrap."""
+    legend = "".join(
+        f'<li><i class="k{line.colour}{" dash" if line.dashed else ""}"></i>'
+        f"{escape(line.name)}</li>"
+        for line in named
+        if line.name
+    )
+    drawn = [replace(line, name="") for line in (*more, *reversed(named))]
+    chart = line_chart(caption, x, y, drawn)
+    return _figure(caption, f'<ul class="legend">{legend}</ul>{chart}' if legend else chart)
 
 
 def _bars(
@@ -144,23 +160,16 @@ def _bars(
     ends: Sequence[str],
 ) -> str:
     """Draw a bar per row of parts, its name above it; parts are (length, colour, words)."""
-    room = WIDTH - 90
     parts = []
-    for i, ((name, pieces), end) in enumerate(zip(rows, ends, strict=True)):
-        top, left = i * ROW, 0.0
-        shown = name if len(name) <= 80 else f"{name[:79]}…"
-        parts.append(f'<text x="0" y="{top + 14}">{escape(shown)}</text>')
-        for length, colour, words in pieces:
-            wide = length * room
-            if wide > 0:
-                parts.append(
-                    f'<rect x="{left:.1f}" y="{top + 19}" width="{max(wide, 0.5):.1f}"'
-                    f' height="{BAR}" fill="{colour}"><title>{escape(words)}</title></rect>'
-                )
-            left += wide
-        parts.append(f'<text x="{left + 6:.1f}" y="{top + 34}">{escape(end)}</text>')
-    svg = (
-        f'<svg viewBox="0 0 {WIDTH} {len(rows) * ROW + 4}" role="img"'
-        f' aria-label="{escape(title)}">{"".join(parts)}</svg>'
-    )
-    return _figure(title, svg)
+    for (name, pieces), end in zip(rows, ends, strict=True):
+        drawn = "".join(
+            f'<span style="width:{length * LONGEST_BAR:.2f}%;background:{colour}"'
+            f' title="{escape(words)}"></span>'
+            for length, colour, words in pieces
+            if length > 0
+        )
+        parts.append(
+            f'<div class="name">{escape(name)}</div><div class="bar">{drawn}'
+            f"<b>{escape(end)}</b></div>"
+        )
+    return _figure(title, "".join(parts))

@@ -55,11 +55,18 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points to be joined; ``name`` goes into the legend."""
+    """Points to be joined; ``name`` goes into the legend.
+
+    Attributes:
+        colour: Of ``COLOURS``; None: by the line's place.
+        marked: Each point is a dot that says its values.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
     dashed: bool = False
+    colour: int | None = None
+    marked: bool = False
 
 
 def line_chart(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> str:
@@ -69,11 +76,17 @@ def line_chart(title: str, x: Axis, y: Axis, lines: Sequence[Line]) -> str:
     for i, line in enumerate(lines):
         inside = [(a, b) for a, b in line.points if not (y.log and b <= 0)]
         path = " ".join(f"{_x(x, a):.1f},{_y(y, b):.1f}" for a, b in inside)
-        colour = COLOURS[i % len(COLOURS)]
+        colour = COLOURS[(i if line.colour is None else line.colour) % len(COLOURS)]
         dash = ' stroke-dasharray="5 4"' if line.dashed else ""
         parts.append(
             f'<polyline fill="none" stroke="{colour}" stroke-width="1.6"{dash} points="{path}"/>'
         )
+        if line.marked:
+            parts += [
+                f'<circle cx="{_x(x, a):.1f}" cy="{_y(y, b):.1f}" r="4" fill="{colour}">'
+                f"<title>{escape(f'{x.label} {significant(a)}: {significant(b)}')}</title></circle>"
+                for a, b in inside
+            ]
         if line.name:
             parts.append(
                 f'<text x="{right}" y="14" text-anchor="end" style="fill:{colour}">'

@@ -106,7 +106,14 @@ def test_rate_and_count():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(4.0, "4"), (12_000.0, "12,000"), (2.5, "2.50"), (math.inf, "∞")]
+    ("value", "text"),
+    [
+        (4.0, "4"),
+        (12_000.0, "12,000"),
+        (2.5, "2.50"),
+        (1_440_000_000.3, "1,440,000,000"),
+        (math.inf, "∞"),
+    ],
 )
 def test_whole_amounts_are_written_whole(value, text):
     assert amount(value) == text

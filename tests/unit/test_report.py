@@ -17,6 +17,7 @@ from tests.browser import browser, needs_browser
 from tests.plans import SCENARIO, infeasible, plan, pool, workload
 
 HOSTILE = "<script>alert(1)</script>\"'&`|*_[x](http://e.test)"
+DARK = [{"name": "prefers-color-scheme", "value": "dark"}]
 
 
 class Reader(html.parser.HTMLParser):
@@ -77,10 +78,29 @@ def test_the_answer_comes_first_then_the_bill():
     assert order == sorted(order)
 
 
+def test_without_a_fleet_the_reason_comes_before_the_contents():
+    page = report_of_plan(infeasible(), "html")
+    assert page.index("218 ms for an isolated prefill") < page.index("<nav>")
+
+
+def test_what_a_promise_bears_comes_before_causes_and_alternatives():
+    page = report_of_plan(plan(workloads=[causes(queue=0.02)]), "html")
+    names = ("Promises", "Attainment of this fleet if demand", "Missed deadlines", "Why not")
+    order = [page.index(f"<h2>{name}") for name in names]
+    assert order == sorted(order)
+
+
+def test_points_of_a_line_say_their_values():
+    given = plan()
+    page = report_of_plan(given, "html")
+    told = [p for p in given.evidence.demand_sweep if p.attainment]
+    assert page.count("</title></circle>") >= len(told) >= 2
+
+
 def test_pictures_show_bill_causes_and_demand():
     given = plan(workloads=[causes(queue=0.02, preemption=0.01)])
     page = report_of_plan(given, "html")
-    assert page.count("<svg") == 3
+    assert (page.count("<svg"), page.count('<div class="bar">')) == (1, 2)
     assert "queue: 2.00 %" in page or "queue: 2.0 %" in page
 
 
@@ -165,11 +185,15 @@ def test_in_a_real_browser(tmp_path):
                 assert page.ask("document.documentElement.scrollWidth <= innerWidth")
                 small = "parseFloat(getComputedStyle(document.body).fontSize) >= 14"
                 assert page.ask(small)
+                figures = "[...document.querySelectorAll('figure')]"
+                over = page.ask(f"{figures}.map(f => f.scrollWidth - f.clientWidth)")
+                assert max(over) <= 0
         page.open(file, 1440)
-        drawn = "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect().height)"
-        heights = page.ask(drawn)
+        drawn = "[...document.querySelectorAll('svg,.bar span:first-child')]"
+        heights = page.ask(f"{drawn}.map(s => s.getBoundingClientRect().height)")
         assert len(heights) == 3
-        assert all(height > 40 for height in heights)
+        assert all(height > 15 for height in heights)
+        assert max(heights) > 200
         column = (
             "[...document.querySelector('#s0 table').tBodies[0].rows]"
             ".map(r => parseFloat(r.cells[1].textContent.slice(1)))"
@@ -179,6 +203,10 @@ def test_in_a_real_browser(tmp_path):
         assert page.ask(column) == sorted(page.ask(column))
         page.ask(button)
         assert page.ask(column) == sorted(page.ask(column), reverse=True)
+        page.call("Emulation.setEmulatedMedia", media="print", features=DARK)
+        for part in ("body", "figcaption", "th"):
+            colour = page.ask(f"getComputedStyle(document.querySelector('{part}')).color")
+            assert max(map(int, colour[4:-1].split(","))) < 128, "dark on paper"
         assert page.pdf().startswith(b"%PDF")
         assert page.complaints == []
         assert {url.split(":")[0] for url in page.requests} == {"file"}
