@@ -36,8 +36,8 @@ class PromiseKept(Spec):
     chances: tuple[KeptChance, ...]
 
 
-class PlainFleet(Spec):
-    """The fleet that would be planned for demand and step times as stated."""
+class OtherFleet(Spec):
+    """A fleet beside that of the plan, and in how many cases it keeps its promises."""
 
     usd_per_hour: float
     pools: tuple[str, ...]
@@ -61,9 +61,12 @@ class RobustResult(Spec):
     planned_deviations: float
     """Standard deviations of step times, for which the fleet was planned."""
     kept_in: ShareOfAll
-    """As for the plain fleet."""
+    """As for other fleets."""
     kept_in_fresh: ShareOfAll
-    plain: PlainFleet
+    plain: OtherFleet
+    """The fleet that would be planned for demand and step times as stated."""
+    too_few: OtherFleet | None = None
+    """The dearest that was found below the plan: whole replicas lie between the two."""
     price_usd_per_hour: float
     """By how much the fleet is dearer than the plain one."""
     searches: Count

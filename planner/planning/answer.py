@@ -37,7 +37,7 @@ from planner.planning.prefixes import Cold, cold_sample, keeps_prefixes, without
 from planner.planning.priced import MEASURED_TO, coarsely, refine_priced
 from planner.planning.pricing import Pricing
 from planner.planning.refine import INTERRUPTED, LIMIT_ENDED, Refined, Refinement, Verified
-from planner.planning.robust import RobustSearch, not_robust, robust_result
+from planner.planning.robust import NOT_KNOWN, RobustSearch, not_robust, robust_result
 from planner.planning.scenarios import planned_for, scenario_results
 from planner.planning.settings_document import settings_section
 from planner.planning.split import is_better, limits_of_a_split, price_splits, split_decisions
@@ -159,19 +159,19 @@ def _plan_robust(answer: Answer, clock: Clock, tell: Teller) -> FleetPlan:
     plain = best = None
     try:
         plain, best = robust.run()
-    except LimitReachedError:
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        clock.stop_on(error)
         if not by_answer:
             raise
     if plain is None:
         first = next(iter(by_answer.values()), None)
         if first is None:
             return none or infeasible_plan(answer, "unknown", ())
-        ended = replace(first.refined, unsettled=first.refined.unsettled or LIMIT_ENDED)
+        ended = replace(first.refined, unsettled=first.refined.unsettled or NOT_KNOWN)
         return _finish(replace(first, refined=ended), (), clock, tell)
-    assert answer.problem.robust is not None
     chosen = best or plain
     found = by_answer[id(chosen.answer)]
-    result = robust_result(answer.problem.robust, plain, chosen, robust.searches)
+    result = robust_result(robust, plain, chosen)
     refined = found.refined
     if best is None:
         refined = replace(refined, unsettled=refined.unsettled or not_robust(result, clock.over))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from planner.errors import LimitReachedError
-from planner.fleet import Decision, PlainFleet, RobustResult
+from planner.fleet import Decision, OtherFleet, RobustResult
 from planner.planning.chances import demand_multiples, kept_shares, lattice
 from planner.planning.margins import margins_of
 from planner.planning.scenarios import at_multiples
@@ -42,12 +42,17 @@ if TYPE_CHECKING:
 FRESH: Final = 8
 """Stream of random draws that no choice sees, beside those of ``planner.simulation.capacity``."""
 MOST_SEARCHES: Final = 6
-NARROW: Final = 0.25
+NARROW: Final = 0.2
 """Share of the way from what is stated to the first pair, within which the least is left."""
 FARTHER: Final = 0.3
 """By how much of that way the pair is moved where too few cases are borne."""
 EDGE: Final = 0.02
 """Share of the cases, those nearest to the edge, of which the pair is the mean."""
+
+
+NOT_KNOWN: Final = (
+    "a limit ended the work before it was known in how many cases the fleet keeps its promises"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ class RobustSearch:
         self.aim: Robust = answer.problem.robust
         self.answer, self.search, self.clock, self.tell = answer, search, clock, tell
         self.searches = 0
+        self.too_few: list[Tried] = []
+        """Fleets that keep their promises in too few cases."""
 
     def run(self) -> tuple[Tried | None, Tried | None]:
         """Return the plain fleet and the cheapest that keeps its promises in enough cases.
@@ -87,6 +94,7 @@ class RobustSearch:
         plain = self._tried(1.0, 0.0)
         if plain is None or self._enough(plain):
             return plain, plain
+        self.too_few.append(plain)
         log_m, z = first_pair(plain.margins, self.aim)
         best: Tried | None = None
         low, high, at = 0.0, math.inf, 1.0
@@ -95,8 +103,9 @@ class RobustSearch:
                 self.clock.check()
                 found = self._tried(math.exp(at * log_m), at * z)
                 if found is None:  # no fleet keeps its promises there: nor farther
-                    break
-                if self._enough(found):
+                    high = at
+                    at = (low + high) / 2
+                elif self._enough(found):
                     high = at
                     if best is None or cost(found) < cost(best):
                         best = found
@@ -104,10 +113,11 @@ class RobustSearch:
                         break
                     at = (low + high) / 2
                 else:
+                    self.too_few.append(found)
                     low = at
                     at = at + FARTHER if math.isinf(high) else (low + high) / 2
-        except LimitReachedError:
-            pass
+        except (LimitReachedError, KeyboardInterrupt) as error:
+            self.clock.stop_on(error)
         return plain, best
 
     def _enough(self, tried: Tried) -> bool:
@@ -177,8 +187,10 @@ def first_pair(margins: Sequence[Margin], aim: Robust) -> tuple[float, float]:
     return max(float(log_m[near].mean()), 0.0), max(float(z[near].mean()), 0.0)
 
 
-def robust_result(aim: Robust, plain: Tried, found: Tried, searches: int) -> RobustResult:
+def robust_result(search: RobustSearch, plain: Tried, found: Tried) -> RobustResult:
     """Return the document of a plan for most cases."""
+    aim = search.aim
+    cheaper = [tried for tried in search.too_few if cost(tried) < cost(found)]
     return RobustResult(
         keep_in=aim.keep_in,
         demand_cv=aim.demand_cv,
@@ -187,14 +199,19 @@ def robust_result(aim: Robust, plain: Tried, found: Tried, searches: int) -> Rob
         planned_deviations=found.deviations,
         kept_in=found.kept_in,
         kept_in_fresh=found.kept_in_fresh,
-        plain=PlainFleet(
-            usd_per_hour=cost(plain),
-            pools=tuple(f"{p.units} x {p.template.id}" for p in plain.shown.fleet.pools),
-            kept_in=plain.kept_in,
-            kept_in_fresh=plain.kept_in_fresh,
-        ),
+        plain=_document(plain),
+        too_few=_document(max(cheaper, key=cost)) if cheaper else None,
         price_usd_per_hour=cost(found) - cost(plain),
-        searches=searches,
+        searches=search.searches,
+    )
+
+
+def _document(tried: Tried) -> OtherFleet:
+    return OtherFleet(
+        usd_per_hour=cost(tried),
+        pools=tuple(f"{p.units} x {p.template.id}" for p in tried.shown.fleet.pools),
+        kept_in=tried.kept_in,
+        kept_in_fresh=tried.kept_in_fresh,
     )
 
 

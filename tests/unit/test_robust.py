@@ -104,6 +104,9 @@ def test_most_cases_are_kept_when_each_is_simulated_and_the_plain_fleet_loses_ma
     result = robust.evidence.robust
     assert robust.status == "optimal"
     assert min(result.kept_in, result.kept_in_fresh) >= 0.9
+    assert min(result.too_few.kept_in, result.too_few.kept_in_fresh) < 0.9
+    assert result.plain.usd_per_hour <= result.too_few.usd_per_hour
+    assert result.too_few.usd_per_hour < robust.totals.cost_usd_per_hour
     size = RunSize(10_000, 2, 2_500)
     kept, kept_plain = (kept_in_cases(p, 0.15, 0.05, 60, size, 7) for p in (robust, plain))
     assert kept >= 0.85
@@ -163,3 +166,31 @@ def test_what_does_not_go_together_is_refused_with_its_place(old, new, wanted, t
 def test_other_questions_than_the_plan_refuse_it(tmp_path):
     with pytest.raises(InputError, match=r":14:3: uncertainty.robust: is asked of `planner plan`"):
         searched(loaded(SCENARIO + ROBUST, tmp_path), Catalogue(), EFFORT, Clock(9), Teller())
+
+
+@pytest.mark.minutes_in_plain
+def test_the_plain_fleet_is_not_lost_where_the_time_ends_before_its_cases_are_known(
+    tmp_path, monkeypatch
+):
+    def interrupted(*_args, **_more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("planner.planning.robust.margins_of", interrupted)
+    plan = plan_scenario(loaded(SCENARIO + ROBUST, tmp_path), effort=EFFORT)
+    assert plan.status == "feasible"
+    assert plan.pools
+    assert plan.evidence.robust is None
+    assert plan.evidence.unproven
+
+
+@pytest.mark.minutes_in_plain
+def test_the_plain_fleet_is_told_where_no_fleet_keeps_enough(tmp_path):
+    """Of one replica that carries the stated demand, and no more may be had."""
+    text = SCENARIO.replace("100 req/s", "30 req/s").replace("2.99 USD/h}", "2.99 USD/h, stock: 1}")
+    plan = plan_scenario(loaded(text + ROBUST.replace("15 %", "60 %"), tmp_path), effort=EFFORT)
+    assert plan.status == "feasible"
+    assert plan.evidence.verified
+    result = plan.evidence.robust
+    assert result.kept_in_fresh < 0.9
+    assert result.price_usd_per_hour == 0
+    assert "no fleet was found by" in plan.evidence.unproven
