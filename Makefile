@@ -17,7 +17,7 @@ plan: $(VENV)/.installed
 	$(BIN)/planner plan $(SCENARIO) -o plan.json
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ Without a compiler the installation succeeds and the simulator runs in plain Pyt
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -49,8 +50,9 @@ class BuildExtension(build_ext):
         if self.compiler.compiler_type == "msvc":
             ext.extra_compile_args = ["/O2", "/std:c++17", "/EHsc"]
         else:
+            chosen = any("-O" in os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS"))
             ext.extra_compile_args = [
-                "-O3",
+                *([] if chosen else ["-O3"]),
                 "-std=c++17",
                 "-fvisibility=hidden",
                 "-g0",

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
     from planner.candidates.groups import Grouped
     from planner.candidates.template import Removed, Template
-    from planner.fleet import Decision, FleetPlan, RobustResult
+    from planner.fleet import Decision, FleetPlan, PeriodResult, RobustResult
+    from planner.planning.deferral import Placed
     from planner.planning.fleet import Fleet
     from planner.planning.hourly import Adapted
     from planner.scenario.load import LoadedScenario
@@ -380,17 +381,11 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
     shown = refined.best or refined.last
     if shown is None:
         return infeasible_plan(answer, "unknown", (), left_out, refined.unsettled)
-    alone, placed = shown, None
-    if answer.problem.deferred:
-        try:
-            placed = place_deferred(answer, refined, shown.fleet, clock, tell)
-        except InfeasibleError as error:
-            return infeasible_plan(answer, "infeasible", no_time(answer.problem, error), left_out)
-        except (LimitReachedError, KeyboardInterrupt) as error:
-            clock.stop_on(error)
-            refined = replace(refined, best=None, last=shown, unsettled=NOT_PLACED)
-        else:
-            refined, shown = grown(answer.problem, refined, shown, placed)
+    alone = shown
+    try:
+        refined, shown, placed = _deferred(answer, refined, shown, clock, tell)
+    except InfeasibleError as error:
+        return infeasible_plan(answer, "infeasible", no_time(answer.problem, error), left_out)
     try:
         refined, adapted = _adapted(answer, refined, shown, clock, tell)
     except InfeasibleError as error:
@@ -405,6 +400,8 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
         return clock.over
 
     try:
+        if problem.brief:
+            return _brief(found, told, (refined, shown, alone), placed, adapted, clock)
         grown_by = sweep_demand(study, shown.fleet, router, effort, over)
         breaks = where_it_breaks(problem, study, shown.fleet, effort, grown_by, over)
         margins = margins_of(problem, study, shown.fleet, effort, breaks, over=over)
@@ -414,11 +411,8 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
             kept=promise_kept(problem, shown.fleet, margins),
             robust=found.robust,
             stress=stress_results(answer, shown.fleet, over),
-            periods=adapted.periods
-            if adapted is not None
-            else placed.periods
-            if placed is not None
-            else period_results(problem, study, shown.fleet, effort, over=over),
+            periods=_periods(adapted, placed)
+            or period_results(problem, study, shown.fleet, effort, over=over),
             arrivals=sweep_arrivals(problem, study, shown.fleet, hits, effort, over),
             decisions=(
                 *told,
@@ -443,6 +437,60 @@ def _finish(found: Found, told: tuple[Decision, ...], clock: Clock, tell: Teller
         deferred = placed.results if placed is not None else ()
         tried = Tried((), (), (), told, deferred, alone=alone, adapted=adapted)
         return plan_document(answer, stopped, shown, tried, found.screened, left_out)
+
+
+def _deferred(
+    answer: Answer, refined: Refined, shown: Verified, clock: Clock, tell: Teller
+) -> tuple[Refined, Verified, Placed | None]:
+    """Place the work that waits, where there is any, with the units that it takes.
+
+    Raises:
+        InfeasibleError: It is not done in its time, whatever is bought.
+    """
+    if not answer.problem.deferred:
+        return refined, shown, None
+    try:
+        placed = place_deferred(answer, refined, shown.fleet, clock, tell)
+    except (LimitReachedError, KeyboardInterrupt) as error:
+        clock.stop_on(error)
+        return replace(refined, best=None, last=shown, unsettled=NOT_PLACED), shown, None
+    return (*grown(answer.problem, refined, shown, placed), placed)
+
+
+def _periods(adapted: Adapted | None, placed: Placed | None) -> tuple[PeriodResult, ...]:
+    """Return the periods that were planned one by one."""
+    if adapted is not None:
+        return adapted.periods
+    return placed.periods if placed is not None else ()
+
+
+def _brief(
+    found: Found,
+    told: tuple[Decision, ...],
+    way: tuple[Refined, Verified, Verified],
+    placed: Placed | None,
+    adapted: Adapted | None,
+    clock: Clock,
+) -> FleetPlan:
+    """Write the plan without what else could have been."""
+    refined, shown, alone = way
+    tried = Tried(
+        demand=(),
+        arrivals=(),
+        periods=_periods(adapted, placed),
+        robust=found.robust,
+        decisions=(
+            *told,
+            *settings_decision(found.peaks, alone),
+            *(placed.decisions if placed is not None else ()),
+        ),
+        deferred=placed.results if placed is not None else (),
+        scenarios=scenario_results(found.answer, shown.fleet, clock),
+        adapted=adapted,
+        alone=alone,
+    )
+    ended = _as_ended(refined, clock)
+    return plan_document(found.answer, ended, shown, tried, found.screened, found.left_out)
 
 
 def _as_ended(refined: Refined, clock: Clock) -> Refined:

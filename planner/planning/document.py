@@ -121,6 +121,7 @@ def plan_document(
     workloads = workload_results(
         problem, answer.study, answer.effort, shown.fleet, shown.judgement, kept
     )
+    rejected = rejections(problem, refined, alone.fleet, screened, left_out)
     return FleetPlan(
         planner_version=version(),
         seed=problem.seed,
@@ -174,10 +175,8 @@ def plan_document(
             *if_lengths_moved(tried.lengths),
         ),
         splits=_splits(problem),
-        rejected=with_numbers(
-            rejections(problem, refined, alone.fleet, screened, left_out), problem, refined
-        ),
-        alternatives=alternatives(problem, refined),
+        rejected=rejected if problem.brief else with_numbers(rejected, problem, refined),
+        alternatives=None if problem.brief else alternatives(problem, refined),
         changes=changes_of(problem, shown.fleet),
         limits=(
             *limit_uses(problem, refined, shown.fleet, answer.study, sample.runs),

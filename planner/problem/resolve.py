@@ -160,6 +160,8 @@ class Problem:
     gap: float
     time_limit_s: float
     calendar: Calendar | None = None
+    brief: bool = False
+    """Whether nothing is looked for beside fleet, proof and promises."""
     adapts: bool = False
     """Whether every period has a fleet of its own."""
     peak_factor: float = 1.0
@@ -288,6 +290,7 @@ def resolve(loaded: LoadedScenario, catalogue: Catalogue) -> Problem:
         solver=scenario.solver.name,
         gap=scenario.solver.gap,
         time_limit_s=scenario.solver.time_limit,
+        brief=scenario.solver.evidence == "brief",
         calendar=calendar,
         adapts=adapts(scenario),
         peak_factor=scenario.traffic.peak_factor if scenario.traffic else 1.0,

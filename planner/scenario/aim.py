@@ -36,3 +36,8 @@ class Solver(Spec):
 
     time_limit: Seconds = 300.0
     """When to stop with the best plan so far."""
+
+    evidence: Literal["full", "brief"] = "full"
+    """What is found out beside fleet, proof and promises: ``full`` also plans and simulates what
+    else could have been (other demand, arrivals and settings, rivals, prices, a hit rate of 0);
+    ``brief`` leaves that out, for studies of many plans. The fleet is the same."""

@@ -12,13 +12,14 @@ from pydantic import Field, model_validator
 
 from planner.errors import InputError
 from planner.ids import Slug
+from planner.scenario.load import LoadedTables
 from planner.spec import Spec, mistake
 from planner.units import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planner.scenario.load import LoadedScenario, LoadedTables
+    from planner.scenario.load import LoadedScenario
 
 MOST_RUNS: Final = 10_000
 """Of one study."""
@@ -81,6 +82,8 @@ class Study(Spec):
     """The file, seen from the folder of the study."""
     settings: tuple[Text, ...] = Field(default=(), max_length=1000)
     """Changes for every run, ``path=value``."""
+    evidence: Literal["brief", "full"] = "brief"
+    """As ``solver.evidence``: ``full`` also sweeps demand and settings in every run."""
     over: tuple[Axis, ...] = Field(default=(), max_length=20)
     """Axes; the first changes slowest."""
     combine: Literal["cross", "zip"] = "cross"
@@ -144,12 +147,14 @@ def runs_of(study: Study, loaded: LoadedScenario | LoadedTables, most: int) -> t
     rows = zip(*columns, strict=True) if study.combine == "zip" else itertools.product(*columns)
     points: list[tuple[str, ...]] = list(rows) if columns else [()]
     first = loaded.changed(study.settings).scenario.solver.seed
+    tables = isinstance(loaded, LoadedTables)
     found: list[Run] = []
     for other in study.alternatives or (None,):
         for point in points:
             values = {axis.path: text for axis, text in zip(study.over, point, strict=True)}
             for k in range(study.seeds):
                 settings = (
+                    *(() if tables else (f"solver.evidence={study.evidence}",)),
                     *study.settings,
                     *(other.settings if other else ()),
                     *(f"{path}={text}" for path, text in values.items()),

@@ -91,3 +91,14 @@ def test_searched_settings_save_an_accelerator_against_the_defaults_of_the_engin
     carried = told.numbers[f"load_rps_of_{pool.id.partition('@')[0]}"]
     assert carried >= pool.offered_rps / pool.replicas
     assert not [d for d in listed.decisions if d.question == "which scheduler settings"]
+
+
+def test_brief_evidence_is_the_same_fleet_and_proof():
+    full, brief = plan_of("quickstart"), plan_of("quickstart", "solver.evidence=brief")
+    for part in ("status", "objective", "totals", "pools", "workloads", "supply", "bill"):
+        assert getattr(brief, part) == getattr(full, part), part
+    assert brief.evidence.verified == full.evidence.verified
+    assert brief.evidence.requests < full.evidence.requests
+    evidence = brief.evidence
+    assert (evidence.demand_sweep, evidence.breaks_at) == ((), ())
+    assert (brief.settings, brief.alternatives) == (None, None)

@@ -20,7 +20,7 @@ from planner.simulation.capacity import SEARCHING, falling_root, margin_at
 from planner.simulation.effort import COMPILED_EFFORT
 from tests.templates import KNOTS, build_of, random_law, random_question
 
-PROBLEMS = 300 if COMPILED else 12
+PROBLEMS = 120 if COMPILED else 12
 REQUESTS = 12_000 if COMPILED else 6_000
 EFFORT = dataclasses.replace(COMPILED_EFFORT, screen_requests=5_000)
 SAME = 0.01
