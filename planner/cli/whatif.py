@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from planner.cli.options import Json, Seed, Settings, seconds
 from planner.cli.output import emit_json, emit_tables, note, progress, require_writable, write_whole
 from planner.cli.whatif_own import own
+from planner.cli.whatif_prices import break_even, offer
 from planner.cli.whatif_study import study
 from planner.errors import InputError, LimitReachedError
 
@@ -36,6 +37,8 @@ app = typer.Typer(
 
 app.command()(own)
 app.command()(study)
+app.command()(break_even)
+app.command()(offer)
 
 
 @app.callback()
