@@ -52,6 +52,9 @@ class Source:
         return Where(self.name, 1, 1)
 
 
+SHORT: Final = 2**20
+"""Characters of JSON of which no number of values takes much memory."""
+MOST_VALUES_BYTES: Final = 640 * 2**20
 MOST_DIGITS: Final = 400
 """Of a whole number; one with more is beyond every bound, and read as one that just is."""
 
@@ -222,6 +225,18 @@ def parse_yaml(text: str, name: str) -> Source:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{name}:1:1: not YAML: {first_line}") from error
     return Source(name, data, builder.places, tuple(builder.problems))
+
+
+def refuse_too_many_values(text: str, where: str) -> None:
+    """Refuse JSON whose values would fill the memory: short ones take far more than their text.
+
+    Raises:
+        InputError: It holds ten million values, or two million objects.
+    """
+    if len(text) > SHORT:
+        values = 232 * text.count("{") + 64 * (text.count("[") + text.count(","))
+        if values > MOST_VALUES_BYTES:
+            raise InputError(f"{where}: holds too many values to be read whole; cut it")
 
 
 def json_places(text: str, name: str) -> Mapping[Loc, Where | str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError, Where
 from planner.fleet.plan import FleetPlan
-from planner.source import Source, dotted, json_places, read_text, whole
+from planner.source import Source, dotted, json_places, read_text, refuse_too_many_values, whole
 from planner.spec import validate
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def read_plan(path: Path) -> FleetPlan:
 
 
 def _parse(text: str, name: str) -> object:
+    refuse_too_many_values(text, f"{name}:1:1")
     try:
         return json.loads(text, parse_float=_unsigned_zero, parse_int=whole)
     except json.JSONDecodeError as error:

@@ -125,6 +125,8 @@ def _probe_json(path: Path) -> Probe:
         first = file.readline(MOST_CHARACTERS + 1)
         while first and not first.strip():
             first = file.readline(MOST_CHARACTERS + 1)
+        if len(first) > MOST_CHARACTERS:
+            raise InputError(f"{path}: longer than {MOST_CHARACTERS >> 20} MiB")
         second = file.readline(HEAD)
         while second and not second.strip():
             second = file.readline(HEAD)

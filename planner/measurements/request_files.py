@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
 from planner.errors import InputError
 from planner.measurements.text_lines import (
@@ -22,13 +22,16 @@ from planner.measurements.text_lines import (
 from planner.source import refuse_odd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from polars import Series
 
+T = TypeVar("T")
 ROWS: Final = 65_536
 """Rows of one chunk."""
+CHUNK_CHARACTERS: Final = 16 * 2**20
+"""About how much text is held at once: fewer rows are, where they are long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +102,44 @@ def _csv_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
         return
     names = column_names(f"{path}:{line}:1", header)
     number = 1
-    while found := list(islice(reader, ROWS)):
+    while found := list(_some(reader, lambda row: _size(path, row, len(names)))):
         rows = [cells for _, cells in found if cells]
         lines = [line for line, cells in found if cells]
-        if not set(map(len, rows)) <= {len(names)}:
-            at = next(i for i, row in enumerate(rows) if len(row) != len(names))
-            raise InputError(
-                f"{path}:{lines[at]}:1: {len(rows[at])} cells where the header has {len(names)};"
-                " quote what holds a comma, or mend the row"
-            )
         if rows:
             columns = dict(zip(names, zip(*rows, strict=True), strict=True))
             yield Chunk(number, names, len(rows), columns, lines)
             number += len(rows)
 
 
+def _size(path: Path, row: tuple[int, list[str]], columns: int) -> int:
+    """Return about how many characters a row of a table has.
+
+    Raises:
+        InputError: It has too few cells, or too many.
+    """
+    line, cells = row
+    if cells and len(cells) != columns:
+        raise InputError(
+            f"{path}:{line}:1: {len(cells)} cells where the header has {columns};"
+            " quote what holds a comma, or mend the row"
+        )
+    return sum(map(len, cells)) + len(cells)
+
+
+def _some(source: Iterator[T], size: Callable[[T], int]) -> Iterator[T]:
+    """Yield the next items, as many as a chunk holds."""
+    left = CHUNK_CHARACTERS
+    for item in islice(source, ROWS):
+        yield item
+        left -= size(item)
+        if left < 0:
+            return
+
+
 def _json_chunks(path: Path, file: TextIO) -> Iterator[Chunk]:
     number, line_number = 1, 0
     source = bounded_lines(path, file)
-    while lines := list(islice(source, ROWS)):
+    while lines := list(_some(source, len)):
         rows, places = [], []
         for line in lines:
             line_number += 1

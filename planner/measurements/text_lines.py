@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from planner.errors import InputError
-from planner.source import refuse_odd
+from planner.source import refuse_odd, refuse_too_many_values
 from planner.units import shown
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LONGEST_LINE: Final = 1_000_000
 """Characters of a line; traces that carry the texts themselves have long ones."""
+LONGEST_ROW: Final = LONGEST_LINE
+"""Characters of a row of a table, which quotation marks may spread over many lines."""
 MOST_BLANK: Final = 1_000_000
 """Empty lines of a file; an archive of nothing else would take for ever."""
 LONGEST_WHOLE: Final = 300
@@ -95,9 +97,22 @@ def csv_rows(path: Path | str, lines: Iterable[str]) -> Iterator[tuple[int, list
     Raises:
         InputError: A row is none; told with its line.
     """
-    reader = csv.reader(lines)
+    size = 0
+
+    def of_row() -> Iterator[str]:
+        nonlocal size
+        for line in lines:
+            size += len(line)
+            if size > LONGEST_ROW:
+                where = f"{path}:{reader.line_num + 1}:1"
+                what = f"a row of more than {LONGEST_ROW:,} characters; close its quotation mark"
+                raise InputError(f"{where}: {what}")
+            yield line
+
+    reader = csv.reader(of_row())
     while True:
         try:
+            size = 0
             cells = next(reader)
         except StopIteration:
             return
@@ -193,6 +208,7 @@ def parse_json(where: str, text: str, *, line: int = 1, mend: str = "") -> Any:
     Raises:
         InputError: The text is no JSON or nests too deep, told with its line and column.
     """
+    refuse_too_many_values(text, f"{where}:{line}:1")
     try:
         return json.loads(text, parse_int=_whole if _LONG.search(text) else None)
     except json.JSONDecodeError as error:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -147,17 +149,16 @@ def test_a_path_to_what_is_no_data_is_refused_and_tells_nothing_of_it(form, file
 def test_an_archive_that_unpacks_to_gigabytes_is_refused_early(tmp_path, capsys):
     """10 GiB of one line, of empty lines and of one tar member, of which not 1 % is unpacked."""
     start = time.process_time()
-    packed = {filling: _bomb(filling) for filling in (b"0", b"\n")}
-    for filling in packed:
-        for name in ("x.csv.gz", "x.jsonl.gz"):
-            (tmp_path / name).write_bytes(packed[filling])
-            assert main(["workload", str(tmp_path / name)]) == 2
+    packed = _bomb(b"0")
+    for name, raw in (("x.csv.gz", packed), ("x.jsonl.gz", _bomb(b"\n"))):
+        (tmp_path / name).write_bytes(raw)
+        assert main(["workload", str(tmp_path / name)]) == 2
     head = tarfile.TarInfo("chunk-0-trace.csv")
     head.size = 10 * 2**30
     file = io.BytesIO()
     with gzip.GzipFile(fileobj=file, mode="wb") as archive:
         archive.write(head.tobuf())
-    (tmp_path / "x.tar.gz").write_bytes(file.getvalue() + packed[b"0"])
+    (tmp_path / "x.tar.gz").write_bytes(file.getvalue() + packed)
     assert main(["workload", str(tmp_path / "x.tar.gz")]) == 2
     assert "internal error" not in capsys.readouterr().err
     assert time.process_time() - start < 30
@@ -188,3 +189,47 @@ def test_a_path_that_cannot_be_written_is_refused(name, tmp_path, capsys):
     assert main(["plan", "--capacity-table", str(table), "-o", str(path)]) == 2
     assert main(["whatif", "study", str(study), "-o", str(path)]) == 2
     assert "internal error" not in capsys.readouterr().err
+
+
+M = 2**20
+FEW = {
+    "objects": ("x.json.gz", b"[", b"{},", 48 * M, "inspect"),
+    "lists": ("x.json.gz", b"[", b"[[]],", 48 * M, "diagnose"),
+    "long lines": ("x.jsonl.gz", b"", b'{"a": "' + b"x" * 900_000 + b'"}\n', 2048 * M, "workload"),
+    "one row": ("x.csv.gz", b'a,b\n"x', b'\n","' + b"x" * 1000, 2048 * M, "workload"),
+    "many cells": ("x.csv.gz", b"a,b\n", b"," * 900_000 + b"\n", 2048 * M, "workload"),
+}
+"""Files whose text is within bounds, or is read in pieces, and whose content is not."""
+
+
+@pytest.mark.parametrize("kind", FEW)
+def test_values_that_would_fill_the_memory_are_refused(kind, tmp_path):
+    """In a process of its own that may not have more than that."""
+    name, head, unit, size, verb = FEW[kind]
+    path = tmp_path / name
+    piece = unit * (M // len(unit) + 1)
+    path.write_bytes(gzip.compress(head) + gzip.compress(piece, 1) * (size // len(piece)))
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHIN, verb, str(path)], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2, ended.stderr[-500:]
+    assert "internal error" not in ended.stderr
+    assert int(ended.stdout.split()[-1]) < M
+
+
+WITHIN = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+from planner.cli import main
+code = main(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+sys.exit(code)
+"""
+"""Tells the KiB that it took at most."""
+
+
+def test_a_plan_of_too_many_values_is_refused(tmp_path, capsys):
+    path = tmp_path / "plan.json"
+    path.write_bytes(b'{"pools": [' + b"{}," * 5 * M + b"{}]}")
+    assert main(["explain", str(path)]) == 2
+    assert "too many values" in capsys.readouterr().err
