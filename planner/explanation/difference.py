@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
+from planner.fleet import Infeasibility
 from planner.spec import Spec
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class Difference(Spec):
 
     old_status: str
     new_status: str
+    old_reasons: tuple[Infeasibility, ...] = ()
+    new_reasons: tuple[Infeasibility, ...] = ()
+    """Why a plan holds no fleet."""
     totals: tuple[Amount, ...]
     """Cost first; the ones that both plans lack are left out."""
     bill: tuple[Line, ...]
@@ -88,6 +92,8 @@ def difference(old: FleetPlan, new: FleetPlan) -> Difference:
     return Difference(
         old_status=old.status,
         new_status=new.status,
+        old_reasons=old.infeasibility,
+        new_reasons=new.infeasibility,
         totals=tuple(_totals(old, new)),
         bill=bill,
         pools=pools,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from planner.reporting.bill_difference import signed
 from planner.reporting.format import NONE, amount, rate, seconds, share, significant, usd
-from planner.reporting.layout import grid, heading, plain
+from planner.reporting.layout import grid, heading, lines, plain
+from planner.reporting.tables import stands_in_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,6 +42,10 @@ def difference_tables(found: Difference, old: str, new: str) -> Iterator[Rendera
         new: What the second is called.
     """
     yield plain(f"{_verdict(found, old, new)}\n", style="bold")
+    for name, reasons in ((old, found.old_reasons), (new, found.new_reasons)):
+        if reasons:
+            yield plain(f"What stands in the way of {name}")
+            yield lines([*(f"{stands_in_the_way(x)}. {x.remedy}" for x in reasons), ""])
     if found.totals:
         headers = ("", ">old", ">new", ">change")
         yield grid(headers, [_row(amount_) for amount_ in found.totals])

@@ -109,7 +109,10 @@ def test_a_plan_without_a_fleet(tmp_path, capsys):
     old.write_text(dump_json(plan()), encoding="utf-8")
     new.write_text(dump_json(infeasible()), encoding="utf-8")
     assert run(["diff", str(old), str(new)]) == 0
-    assert "new.json is infeasible and holds no fleet." in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "new.json is infeasible and holds no fleet." in out
+    assert "What stands in the way of new.json" in out
+    assert "218 ms for an isolated prefill" in out
     assert run(["diff", str(new), str(new), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["totals"] == []
 
