@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from planner.reporting.blocks import Block, Section
 
-LONG: Final = 24
+LONG: Final = 16
 """Letters from which a column of words keeps some width on a narrow screen."""
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"

@@ -135,13 +135,13 @@ def _frame(title: str, x: Axis, y: Axis) -> str:
         at = _x(x, tick)
         parts.append(f'<path d="M{at:.1f} {TOP}V{bottom}" stroke="#ddd"/>')
         parts.append(
-            f'<text x="{at:.1f}" y="{bottom + 15}" text-anchor="middle">{significant(tick)}</text>'
+            f'<text x="{at:.1f}" y="{bottom + 15}" text-anchor="middle">{_tick(tick)}</text>'
         )
     for tick in y.ticks():
         at = _y(y, tick)
         parts.append(f'<path d="M{LEFT} {at:.1f}H{right}" stroke="#ddd"/>')
         parts.append(
-            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{significant(tick)}</text>'
+            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{_tick(tick)}</text>'
         )
     middle = (TOP + bottom) / 2
     parts.append(
@@ -151,6 +151,12 @@ def _frame(title: str, x: Axis, y: Axis) -> str:
         f"{escape(y.label)}</text>"
     )
     return "".join(parts)
+
+
+def _tick(value: float) -> str:
+    """Write a round value without zeros at its end: ``0.05``, ``1,200``."""
+    text = significant(value)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 def _svg(title: str, parts: Sequence[str]) -> str:
