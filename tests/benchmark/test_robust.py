@@ -12,13 +12,25 @@ from tests.robustness import kept_in_cases
 
 pytestmark = pytest.mark.benchmark
 
-EFFORT = Effort(4_000, RunSize(10_000, 3, 2_000), RunSize(20_000, 6, 2_500), 160_000, 24_000, 8)
-SIZE = RunSize(15_000, 2, 2_500)
+EFFORT = Effort(3_000, RunSize(8_000, 3, 1_500), RunSize(12_000, 4, 2_500), 96_000, 24_000, 8)
+SIZE = RunSize(10_000, 2, 2_500)
 CASES = 100
 ASKED = "\nuncertainty:\n  robust: {keep_in: 90 %, demand_cv: 15 %}\n"
+ONE_POLICY = ("policies.max_num_batched_tokens=[2048]", "policies.max_num_seqs=[256]")
+LISTED = "policies.search=listed"
 SCENARIOS = [
     ("quickstart", ()),
-    ("quickstart", ("workloads.chat.arrivals.poisson=400 req/s",)),
+    ("quickstart", ("workloads.chat.arrivals.poisson=150 req/s", "workloads.chat.slo.tpot=20 ms")),
+    ("quickstart", ("workloads.chat.arrivals.poisson=230 req/s", "workloads.chat.slo.ttft=300 ms")),
+    (
+        "quickstart",
+        ("workloads.chat.arrivals.poisson=310 req/s", "workloads.chat.slo.attainment=99 %"),
+    ),
+    ("chat-70b", ()),
+    ("chat-70b", ("workloads.chat.arrivals.poisson=130 req/s",)),
+    ("code", (LISTED,)),
+    ("code", (LISTED, "workloads.completion.arrivals.poisson=97 req/s")),
+    ("code", (LISTED, "workloads.completion.arrivals.poisson=173 req/s")),
 ]
 
 
@@ -30,7 +42,7 @@ def test_nine_in_ten_cases_are_kept(name, settings, tmp_path, capsys):
     for kind, more in (("plain", ""), ("robust", ASKED)):
         file = tmp_path / f"{kind}.yaml"
         file.write_text(text + more)
-        plan = plan_scenario(load_scenario(file, list(settings)), effort=EFFORT)
+        plan = plan_scenario(load_scenario(file, [*ONE_POLICY, *settings]), effort=EFFORT)
         kept[kind] = kept_in_cases(plan, 0.15, None, CASES, SIZE, seed=100)
         assert plan.totals is not None
         usd[kind] = plan.totals.cost_usd_per_hour
