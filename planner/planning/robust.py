@@ -46,6 +46,8 @@ NARROW: Final = 0.2
 """Share of the way from what is stated to the first pair, within which the least is left."""
 FARTHER: Final = 0.3
 """By how much of that way the pair is moved where too few cases are borne."""
+LESS: Final = 0.985
+"""Of the demand that a fleet bears, at which it is verified for certain."""
 EDGE: Final = 0.02
 """Share of the cases, those nearest to the edge, of which the pair is the mean."""
 
@@ -116,9 +118,30 @@ class RobustSearch:
                     self.too_few.append(found)
                     low = at
                     at = at + FARTHER if math.isinf(high) else (low + high) / 2
+            if best is not None:
+                best = self._with_less(best)
         except (LimitReachedError, KeyboardInterrupt) as error:
             self.clock.stop_on(error)
         return plain, best
+
+    def _with_less(self, best: Tried) -> Tried:
+        """Return a cheaper fleet where one with a unit less of a pool keeps enough, too.
+
+        Its cases are found by simulation; a fleet is then planned for what it bears.
+        """
+        smaller = [fleet for _, fleet, _ in best.shown.one_less if fleet is not None]
+        for fleet in sorted(smaller, key=lambda one: one.usd_per_hour):
+            self.clock.check()
+            both = [self._margins(best.answer, fleet, stream) for stream in (SWEEPING, FRESH)]
+            shares = [kept_shares(m, self.aim.demand_cv, best.multiple)[1] for m in both]
+            if min(shares) < self.aim.keep_in:
+                continue
+            at = np.array([best.deviations])
+            bears = min(float(m.at(at)[0]) for margins in both for m in margins)
+            found = self._tried(LESS * bears * best.multiple, best.deviations)
+            if found is not None and self._enough(found) and cost(found) < cost(best):
+                return found
+        return best
 
     def _enough(self, tried: Tried) -> bool:
         return min(tried.kept_in, tried.kept_in_fresh) >= self.aim.keep_in
