@@ -19,6 +19,7 @@ from planner.cli.confirm import confirm
 from planner.cli.diagnose import diagnose
 from planner.cli.diff import diff
 from planner.cli.explain import explain
+from planner.cli.export import export
 from planner.cli.measurements import inspect
 from planner.cli.new import new
 from planner.cli.output import finish, note
@@ -83,6 +84,7 @@ VERBS = (
     diagnose,
     confirm,
     report,
+    export,
     workload,
     inspect,
     calibrate,
