@@ -135,7 +135,8 @@ def confirm(
         )
     due = _due(plan, problem.demands[w])
     found = [_seen(group, due) for group in _together(runs)]
-    return tuple(_confirm(results[name], problem, fleet, w, seen) for seen in found)
+    longest = max(pool.max_model_len for pool in plan.pools)
+    return tuple(_confirm(results[name], problem, fleet, w, seen, longest) for seen in found)
 
 
 def _due(plan: FleetPlan, demand: Demand) -> Due:
@@ -184,7 +185,7 @@ def _seen(runs: Sequence[StagedRun], due: Due) -> _Seen:
 
 
 def _confirm(
-    result: WorkloadResult, problem: Problem, fleet: Fleet, w: int, seen: _Seen
+    result: WorkloadResult, problem: Problem, fleet: Fleet, w: int, seen: _Seen, longest: int
 ) -> Confirmation:
     attained = float(seen.joint.mean())
     verdict: Verdict = "undecided"
@@ -193,7 +194,7 @@ def _confirm(
         verdict = (
             "kept" if low >= result.promise else "broken" if high < result.promise else verdict
         )
-    differences, missing = _differences(problem, fleet, w, seen)
+    differences, missing = _differences(problem, fleet, w, seen, longest)
     return Confirmation(
         workload=result.id,
         run=seen.name,
@@ -231,9 +232,12 @@ def _needed(attained: float, promise: float, seen: _Seen) -> int | None:
 
 
 def _differences(
-    problem: Problem, fleet: Fleet, w: int, seen: _Seen
+    problem: Problem, fleet: Fleet, w: int, seen: _Seen, longest: int
 ) -> tuple[list[Difference], tuple[str, ...]]:
-    """Compare rate and lengths with the plan, and the time per token at those measured."""
+    """Compare rate and lengths with the plan, and the time per token at those measured.
+
+    Where a usual request would not fit into ``longest`` tokens, the fleet could not show any.
+    """
     study = study_of(problem)
     pools = fleet.for_simulation(problem.policies.router)
     verify = effort_for(problem).verify
@@ -266,7 +270,8 @@ def _differences(
         found.append(_difference(name, planned, _batches(tokens, np.mean)))
         factors.append(found[-1].ratio.value)
     tpot = seen.tpot_s[np.isfinite(seen.tpot_s) & (seen.tpot_s > 0)]
-    if tpot.size < 2 * BATCHES or rate is None:
+    usual = float(prompt.mean()) * factors[0] + float(output.mean()) * factors[1]
+    if tpot.size < 2 * BATCHES or rate is None or usual > longest:
         missing.append("time per token")
         return found, tuple(missing)
     draws = cast("Draws", Scaled(study.draws, factors[0], factors[1]))

@@ -30,6 +30,10 @@ FREE: Final = (PoissonArrivals, RenewalArrivals, BurstArrivals)
 """Arrivals that carry no lengths of their own."""
 
 
+LONGEST: Final = 2**30
+"""Tokens of a request that is longer than any memory, and still a number of 32 bits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scaled:
     """Draws whose prompts and outputs are longer or shorter by a factor each."""
@@ -54,7 +58,7 @@ class Scaled:
 
 
 def _times(tokens: NDArray[np.int32], factor: float) -> NDArray[np.int32]:
-    return np.asarray(np.maximum(np.rint(tokens * factor), 1), np.int32)
+    return np.asarray(np.clip(np.rint(tokens * factor), 1, LONGEST), np.int32)
 
 
 @dataclass(frozen=True, slots=True)

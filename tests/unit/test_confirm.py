@@ -188,3 +188,40 @@ def test_runs_of_a_benchmark_are_judged_one_by_one():
     runs = [StagedRun(f"at {r}", f"pool {r}", "rows", records(12_000, 0.2)) for r in (1, 2)]
     found = confirm(planned(), runs, None, Path())
     assert [one.verdict for one in found] == ["kept", "kept"]
+
+
+HEAD = (
+    "config,model,hardware,vllm,input_toks,output_toks,arrival_s,queue_s,prefill_s,decode_s,ttft_s,"
+)
+
+
+@pytest.mark.parametrize(
+    ("at", "tokens", "ttft_s", "code"),
+    [
+        (lambda i: i * 0.1, 10**9, 0.2, 0),  # longer than any memory, and than 32 bits
+        (lambda i: i * 1e-9, 200, 0.2, 0),  # a billion requests a second
+        (lambda i: i * 86_400.0, 200, 0.2, 0),  # one a day
+        (lambda _: 1.0, 200, 0.2, 0),  # all at once
+        (lambda i: 200 - i * 0.1, 200, 0.2, 0),  # the last first
+        (lambda i: i * 0.1, 200, 1e9, 5),  # none in time
+        (lambda i: i * 0.1, 200, None, 5),  # all failed
+    ],
+)
+def test_extreme_measurements_are_judged_or_left_out(at, tokens, ttft_s, code, tmp_path):
+    """What the fleet could not show is missing, and never a number that nobody could believe."""
+    known = (0.0, ttft_s, 3.0, ttft_s, (ttft_s or 0) + 3.0) if ttft_s else ("",) * 5
+    rows = (
+        ",".join(map(str, ("a", "m", "H100", "0.19.0", tokens, tokens, at(i), *known)))
+        for i in range(1_000)
+    )
+    plan, path = tmp_path / "plan.json", tmp_path / "rows.csv"
+    plan.write_text(dump_json(planned()), encoding="utf-8")
+    path.write_text("\n".join([HEAD + "e2e_s", *rows]) + "\n", encoding="utf-8")
+    assert main(["confirm", str(plan), str(path)]) == code
+    (found,) = confirm(planned(), read_staged(path), None, Path())
+    for one in found.differences:
+        assert np.isfinite([one.planned, one.measured, one.ratio.low, one.ratio.high]).all()
+    assert ("time per token" in found.missing) == (
+        tokens > 200 or ttft_s is None or at(0) == at(999)
+    )
+    assert found.attainment == (1.0 if ttft_s == 0.2 else 0.0)
