@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from planner.cli.options import Json, Settings, seconds
-from planner.cli.output import emit_json, emit_tables, require_writable, write_whole
+from planner.cli.output import emit_json, emit_tables, progress, require_writable, write_whole
 from planner.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SIMULATED: Final = 2_000
 """Requests of each pool of a plan that are looked into."""
+STORIES: Final = 4
+"""Late requests of each pool that a page draws."""
 
 
 def diagnose(
@@ -79,12 +81,12 @@ def diagnose(
     from planner.measurements.engine_log import is_engine_log
 
     given = {"ttft": ttft, "tpot": tpot, "max_itl": max_itl, "e2e": e2e}
-    words = {**given, "scenario": scenario, "template": template, "html": html, "set": settings}
+    words = {**given, "scenario": scenario, "template": template, "set": settings}
     if _is_plan(file):
         _refuse(words, "measured requests; a plan has its own deadlines")
-        return _plan(file, as_json=as_json)
+        return _plan(file, html, as_json=as_json)
     if is_engine_log(file):
-        _refuse(words, "single requests; an engine's log tells none")
+        _refuse({**words, "html": html}, "single requests; an engine's log tells none")
         return _log(file, as_json=as_json)
     loaded = _scenario(scenario, template, workload, settings)
     due = _due(given, loaded, workload)
@@ -149,15 +151,25 @@ def _log(file: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _plan(file: Path, *, as_json: bool) -> int:
+def _plan(file: Path, html: Path | None, *, as_json: bool) -> int:
     from planner.attribution.plan_diagnosis import diagnose_pool
     from planner.fleet import read_plan
     from planner.planning.tracing import trace_plan
     from planner.reporting.plan_diagnosis import plan_diagnosis_tables
 
-    found = [
-        diagnose_pool(run) for run in trace_plan(read_plan(file), requests=SIMULATED, folder=Path())
-    ]
+    plan = read_plan(file)
+    runs = trace_plan(plan, requests=SIMULATED, folder=Path())
+    found = [diagnose_pool(run) for run in runs]
+    if html is not None:
+        from planner.attribution.waterfall import late_stories
+        from planner.planning.against_load import against_load
+        from planner.reporting.plan_diagnosis_html import plan_diagnosis_page
+
+        with progress() as report:
+            points = against_load(plan, Path(), progress=report)
+        stories = {run.name: late_stories(run, STORIES) for run in runs}
+        title = str(plan.scenario.document.get("name", file.name))
+        write_whole(html, plan_diagnosis_page(title, found, points, stories))
     if as_json:
         pools = [pool.model_dump(mode="json") for pool in found]
         emit_json({"format_version": "1.0", "file": file.name, "pools": pools})

@@ -35,7 +35,7 @@ def bill_chart(plan: FleetPlan) -> str:
         (line.item, [(line.usd_per_hour / most, COLOURS[i % len(COLOURS)], usd(line.usd_per_hour))])
         for i, line in enumerate(plan.bill)
     ]
-    return _bars("The bill, per hour", rows, [usd(line.usd_per_hour) for line in plan.bill])
+    return bars("The bill, per hour", rows, [usd(line.usd_per_hour) for line in plan.bill])
 
 
 def misses_chart(plan: FleetPlan) -> str:
@@ -54,7 +54,7 @@ def misses_chart(plan: FleetPlan) -> str:
     legend = "".join(
         f'<li><span style="background:{colour[c]}"></span>{escape(_words(c))}</li>' for c in causes
     )
-    return f'<ul class="legend">{legend}</ul>' + _bars("Misses by cause", rows, ends)
+    return f'<ul class="legend">{legend}</ul>' + bars("Misses by cause", rows, ends)
 
 
 def demand_charts(plan: FleetPlan) -> Iterator[str]:
@@ -83,7 +83,7 @@ def demand_charts(plan: FleetPlan) -> Iterator[str]:
             edge = [(breaks.broken_at, lowest), (breaks.broken_at, 1.0)]
             named.append(Line(f"breaks at × {breaks.broken_at:g}", edge, dashed=True, colour=1))
         upper = Line("", [(m, seen[m].high) for m in at], dashed=True, colour=0)
-        yield _lines(
+        yield lines_figure(
             f"{result.id}: attainment if all demand were a multiple of the planned",
             Axis("times the demand", at[0], at[-1]),
             Axis("attainment", lowest, 1.0),
@@ -118,7 +118,7 @@ def study_chart(found: StudyResult) -> str:
         for i, (key, line) in enumerate(lines.items())
     ]
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    return _lines(
+    return lines_figure(
         "Cost per thousand compliant requests, USD",
         Axis(path, min(xs), max(xs)),
         Axis("USD per thousand", 0.0, max(ys) or 1.0),
@@ -137,11 +137,14 @@ def _words(cause: str) -> str:
     return cause.replace("_", " ")
 
 
-def _figure(caption: str, drawn: str) -> str:
+def figure(caption: str, drawn: str) -> str:
+    """Put a caption to what is drawn."""
     return f"<figure><figcaption>{escape(caption)}</figcaption>{drawn}</figure>"
 
 
-def _lines(caption: str, x: Axis, y: Axis, named: Sequence[Line], more: Sequence[Line] = ()) -> str:
+def lines_figure(
+    caption: str, x: Axis, y: Axis, named: Sequence[Line], more: Sequence[Line] = ()
+) -> str:
     """Draw lines with a legend of words, which a narrow screen can wrap."""
     legend = "".join(
         f'<li><i class="k{line.colour}{" dash" if line.dashed else ""}"></i>'
@@ -151,10 +154,10 @@ def _lines(caption: str, x: Axis, y: Axis, named: Sequence[Line], more: Sequence
     )
     drawn = [replace(line, name="") for line in (*more, *reversed(named))]
     chart = line_chart(caption, x, y, drawn)
-    return _figure(caption, f'<ul class="legend">{legend}</ul>{chart}' if legend else chart)
+    return figure(caption, f'<ul class="legend">{legend}</ul>{chart}' if legend else chart)
 
 
-def _bars(
+def bars(
     title: str,
     rows: Sequence[tuple[str, Sequence[tuple[float, str, str]]]],
     ends: Sequence[str],
@@ -172,4 +175,4 @@ def _bars(
             f'<div class="name">{escape(name)}</div><div class="bar">{drawn}'
             f"<b>{escape(end)}</b></div>"
         )
-    return _figure(title, "".join(parts))
+    return figure(title, "".join(parts))
