@@ -108,7 +108,7 @@ def _of_waiting(
     because = f"requests wait, and engines are busy up to {most:.0%} of the time"
     if isinstance(run.setup, Colocated):
         return RootCause("too_few_replicas", share, because)
-    prefill = engine < run.setup.n_prefill
+    prefill = engine < run.setup.prefill_engines
     return RootCause(
         "too_few_prefill_replicas" if prefill else "too_few_decode_replicas", share, because
     )

@@ -69,7 +69,7 @@ def law_of(setup: Colocated | Disaggregated, engine: int) -> StepLaw:
     """Return the step law of an engine; prefill engines come first."""
     if isinstance(setup, Colocated):
         return setup.law
-    return setup.prefill_law if engine < setup.n_prefill else setup.decode_law
+    return setup.prefill_law if engine < setup.prefill_engines else setup.decode_law
 
 
 def decode_ticks(step: TracedStep, law: StepLaw) -> int:
@@ -160,11 +160,12 @@ def _crossing(
     if records.decode_arrival[rank] < 0:
         return None
     arrival, landed = int(records.decode_arrival[rank]), int(records.kv_end[rank])
-    engine = setup.n_prefill + int(records.decode_replica[rank])
+    first = setup.prefill_engines
+    engine = first + int(records.decode_replica[rank])
     if setup.mode == "distserve_push":
-        return _Crossing((("kv_transfer", landed), ("handoff", arrival)), engine, setup.n_prefill)
+        return _Crossing((("kv_transfer", landed), ("handoff", arrival)), engine, first)
     if landed < 0:  # nothing had to be read
-        return _Crossing((("handoff", arrival),), engine, setup.n_prefill)
+        return _Crossing((("handoff", arrival),), engine, first)
     on_link = int(records.stages.transfer[rank] + records.stages.transfer_wait[rank])
     allocated = landed - on_link
     pieces: tuple[tuple[Stage, int], ...] = (
@@ -172,7 +173,7 @@ def _crossing(
         ("queue", allocated),
         ("kv_transfer", landed),
     )
-    return _Crossing(pieces, engine, setup.n_prefill)
+    return _Crossing(pieces, engine, first)
 
 
 class _Course:

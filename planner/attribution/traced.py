@@ -74,8 +74,8 @@ class TracedRun:
         if isinstance(self.setup, Colocated):
             return tuple(f"replica {i}" for i in range(self.setup.replicas))
         return (
-            *(f"prefill {i}" for i in range(self.setup.n_prefill)),
-            *(f"decode {i}" for i in range(self.setup.n_decode)),
+            *(f"prefill {i}" for i in range(self.setup.prefill_engines)),
+            *(f"decode {i}" for i in range(self.setup.groups * self.setup.n_decode)),
         )
 
     @cached_property

@@ -13,6 +13,7 @@ from planner.planning.replay import fleet_in
 from planner.planning.study import study_of
 from planner.simulation.cached_pool import NO_LIMIT, Replicas, engine_question
 from planner.simulation.capacity import REPLAYING
+from planner.simulation.group import CellQuestion, first_cell
 from planner.simulation.pool import counted_span
 from planner.simulation.users import serve_users
 
@@ -61,20 +62,12 @@ def trace_pool(
     draw = study.draws.get(pool.load_rps, requests, 0, REPLAYING)
     rate = sum(pool.load_rps) * setup.simulated / setup.replicas
     traffic = _first(_traffic(setup, draw, rate))
-    cache = setup.cache
-    finds = traffic.prefix is not None or traffic.cached is not None
-    asked, engines = engine_question(
-        setup.law,
-        setup.limits,
-        cache if finds else None,
-        traffic,
-        Replicas(setup.simulated, setup.router, setup.priority, setup.ranks, setup.stages),
-    )
+    asked, engines, own = _question(setup, traffic)
     records = simulate_fleet(asked, engines, stages=True, keep_steps=True, max_steps=NO_LIMIT)
-    due, of = study.deadlines, traffic.workload
+    due, of = study.deadlines, traffic.workload[own]
     n = of.size
-    span = counted_span(traffic.arrival_ps, records.finish)
-    too_long = traffic.prompt.astype(np.int64) + traffic.output > due.context_tokens[of]
+    span = counted_span(asked.arrival, records.finish)
+    too_long = asked.prompt.astype(np.int64) + asked.output > due.context_tokens[of]
     return TracedRun(
         name=choice.template.id,
         tick_s=PS,
@@ -84,8 +77,8 @@ def trace_pool(
         workloads=tuple(d.id for d in problem.demands),
         workload=of,
         models=tuple(d.llm.id for d in problem.demands),
-        first_by=np.where(too_long, -1, due.ttft_limit_ps(of, traffic.prompt)),
-        rest_by=due.decode_limit_ps(of, traffic.output),
+        first_by=np.where(too_long, -1, due.ttft_limit_ps(of, asked.prompt)),
+        rest_by=due.decode_limit_ps(of, asked.output),
         whole_by=no_deadline(n) if due.e2e_ps is None else due.e2e_ps[of],
         gap_by=no_deadline(n) if due.max_itl_ps is None else due.max_itl_ps[of],
         counted=np.arange(n)[span],
@@ -93,6 +86,22 @@ def trace_pool(
         accelerators=choice.template.build.accelerators * choice.units,
         usd_per_hour=choice.template.build.usd_per_hour * choice.units,
     )
+
+
+def _question(setup: PoolSetup, traffic: Traffic) -> CellQuestion:
+    """Return what the engine is asked: a pool's replicas, or its first groups on one link."""
+    if setup.group is not None:
+        decode = (setup.law, setup.limits)
+        return first_cell(setup.group, decode, traffic, setup.replicas, setup.router)
+    finds = traffic.prefix is not None or traffic.cached is not None
+    asked, engines = engine_question(
+        setup.law,
+        setup.limits,
+        setup.cache if finds else None,
+        traffic,
+        Replicas(setup.simulated, setup.router, setup.priority, setup.ranks, setup.stages),
+    )
+    return CellQuestion(asked, engines, np.arange(traffic.arrival_ps.size))
 
 
 def _traffic(setup: PoolSetup, draw: Draw, rate_rps: float) -> Traffic:

@@ -241,7 +241,7 @@ def _changes(run: TracedRun, engine: int) -> list[tuple[int, int, int, int]]:
     """
     assert run.records.steps is not None
     records, split = run.records, not isinstance(run.setup, Colocated)
-    prefill = not split or engine < getattr(run.setup, "n_prefill", 0)
+    prefill = not split or engine < getattr(run.setup, "prefill_engines", 0)
     held: dict[int, int] = {}
     entered = _entries(run, engine, prefill=prefill)
     leaves = records.prefill_done if split and prefill else records.finish
@@ -274,7 +274,7 @@ def _entries(run: TracedRun, engine: int, *, prefill: bool) -> list[int]:
         return [int(x) for x in sorted(run.traffic.arrival[mine])]
     assert records.decode_replica is not None
     assert records.decode_arrival is not None
-    first = getattr(run.setup, "n_prefill", 0)
+    first = getattr(run.setup, "prefill_engines", 0)
     mine = (records.decode_replica == engine - first) & run.finished
     return [int(x) for x in sorted(records.decode_arrival[mine])]
 

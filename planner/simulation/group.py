@@ -15,7 +15,13 @@ import numpy as np
 
 from planner.kernels.engine import FleetGaps, FleetStages, simulate_fleet
 from planner.kernels.engine import Traffic as EngineTraffic
-from planner.kernels.stepwise import Disaggregated, EngineOptions, LinkOptions, RouterOptions
+from planner.kernels.stepwise import (
+    Colocated,
+    Disaggregated,
+    EngineOptions,
+    LinkOptions,
+    RouterOptions,
+)
 from planner.simulation.cached_pool import NO_LIMIT, step_law_of, time_with_someone
 from planner.simulation.shared_links import Cell, LinkCluster, cells_of, dealt
 from planner.simulation.stages import GapParts, Parts
@@ -204,6 +210,38 @@ def serve_groups(
         FleetStages(**told) if stages else None,
         FleetGaps(**torn) if stages else None,
     )
+
+
+class CellQuestion(NamedTuple):
+    """What the engine is asked: of the groups on one link, or of replicas that do both."""
+
+    traffic: EngineTraffic
+    setup: Colocated | Disaggregated
+    own: Ints
+    """Which of the pool's requests these are."""
+
+
+def first_cell(
+    group: GroupSetup,
+    decode: tuple[Law, Limits],
+    traffic: Traffic,
+    groups: int,
+    router: Router,
+) -> CellQuestion:
+    """Return the first groups that share a link, with the requests that they are dealt.
+
+    Arguments as :func:`serve_groups`, which serves them so.
+    """
+    cells = group.cells(groups)
+    dealing = dealt(cells, traffic.arrival_ps.size)
+    own = np.flatnonzero(dealing < cells[0].groups)
+    asked = EngineTraffic(
+        np.ascontiguousarray(traffic.arrival_ps[own]),
+        np.ascontiguousarray(traffic.prompt[own]),
+        np.ascontiguousarray(traffic.output[own]),
+        group=dealing[own].astype(np.int32),
+    )
+    return CellQuestion(asked, _fleet(group, decode, cells[0], router), own)
 
 
 def _fleet(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 from io import StringIO
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +17,16 @@ from planner.kernels import COMPILED
 from planner.planning import plan_scenario, simulate_plan
 from planner.planning.apart import QUESTION
 from planner.planning.apart_lines import LINES
+from planner.planning.replay import fleet_in
+from planner.planning.study import study_of
+from planner.planning.tracing import trace_plan
 from planner.reporting.bill_difference import signed
 from planner.reporting.tables import plan_table
 from planner.reporting.why import why_tables
 from planner.scenario.load import load_scenario
+from planner.simulation.capacity import REPLAYING
 from planner.simulation.effort import Effort, RunSize
+from planner.simulation.pool import run_pool
 from planner.studies import Bounds, axis_of, flip_map
 
 if TYPE_CHECKING:
@@ -295,3 +302,32 @@ def test_what_a_transfer_takes_is_told_idle_and_under_load():
         assert idle.p50 == pytest.approx(0.002 + 0.917 * 2000 * 262_144 / 6.25e9, rel=0.03)
         assert loaded.p50 >= idle.p50
         assert loaded.p99 > idle.p99
+
+
+def test_a_traced_group_has_the_very_requests_of_the_simulation():
+    """The same times with every step kept; each request's pieces follow each other to the tick."""
+    plan = plan_of("apart")
+    (run,) = trace_plan(plan, requests=1_500, folder=Path())
+    problem, fleet = fleet_in(plan, None, Path())
+    study = study_of(problem)
+    (pool,) = fleet.for_simulation(problem.policies.router)
+    draw = study.draws.get(pool.load_rps, 1_500, 0, REPLAYING)
+    rate = sum(pool.load_rps) * pool.setup.simulated / pool.setup.replicas
+    fast = run_pool(pool.setup, draw, rate, study.deadlines, keep=True)
+    assert fast.offered.sum() == run.counted.size
+    assert fast.compliant.sum() == run.met[run.counted].sum()
+    assert fast.latencies.ttft_s.tolist() == (run.ttft[run.counted] * 1e-12).tolist()
+    assert run.engines == ("prefill 0", "decode 0")
+    charged = sum(share.sum() for share in run.charges(run.counted).values())
+    assert charged == pytest.approx((~run.met[run.counted]).sum())
+    told = run.timelines(run.counted[:200].tolist())
+    for rank, pieces in told.items():
+        took = run.records.finish[rank] - run.traffic.arrival[rank] + run.path
+        assert sum(piece.end - piece.start for piece in pieces) == took
+        assert all(a.end == b.start for a, b in pairwise(pieces))
+    assert {piece.stage for pieces in told.values() for piece in pieces} >= {
+        "prefill",
+        "kv_transfer",
+        "handoff",
+        "decode",
+    }

@@ -142,6 +142,11 @@ class Disaggregated:
     groups: int = 1
 
     @property
+    def prefill_engines(self) -> int:
+        """Prefill replicas of all groups; they come first."""
+        return self.groups * self.n_prefill
+
+    @property
     def engines(self) -> int:
         """All replicas of all groups."""
         return self.groups * (self.n_prefill + self.n_decode)
