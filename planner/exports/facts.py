@@ -76,3 +76,11 @@ def file_name(pool_id: str) -> str:
 def devices_of(facts: PoolFacts) -> int:
     """Return the accelerators of one replica."""
     return facts.tp_degree * facts.pp_degree * facts.dp_degree
+
+
+def plain(text: str) -> str:
+    """Keep words of a plan from being read as markup, on one line."""
+    kept = "".join(c if c.isprintable() else "?" for c in text)
+    for c in "\\`*_[]<>|#":
+        kept = kept.replace(c, f"\\{c}")
+    return kept

@@ -6,6 +6,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from planner.exports.facts import file_name, plain
 from planner.units import TIME
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def _section(
     needed = requests_needed(result.attainment.value, result.promise)
     count = FEWEST if needed is None else needed
     arrivals, lengths = _arrivals(asked), _lengths(asked)
+    file = f"{file_name(result.id)}.json"
     words = [
         "vllm", "bench", "serve",
         "--model", options.models.get(str(asked["model"]), str(asked["model"])),
@@ -66,12 +68,12 @@ def _section(
         "--goodput", *(f"{name}:{ms:.6g}" for name, ms in deadlines.items() if name != "e2e"),
         *([f"e2el:{deadlines['e2e']:.6g}"] if "e2e" in deadlines else []),
         "--percentile-metrics", "ttft,tpot,itl,e2el",
-        "--save-result", "--save-detailed", "--result-filename", f"{result.id}.json",
+        "--save-result", "--save-detailed", "--result-filename", file,
     ]  # fmt: skip
-    yield f"### {result.id}\n"
+    yield f"### {plain(result.id)}\n"
     yield "```sh"
     yield shlex.join(words)
-    yield f"planner confirm PLAN {shlex.quote(result.id)}.json --workload {shlex.quote(result.id)}"
+    yield f"planner confirm PLAN {shlex.quote(file)} --workload {shlex.quote(result.id)}"
     yield "```\n"
     low, high = result.attainment.low, result.attainment.high
     yield (
@@ -103,8 +105,8 @@ def _arrivals(asked: dict[str, Any]) -> tuple[list[str], list[str]]:
         return ["--burstiness", f"{1 / float(gamma['cv']) ** 2:.6g}"], []
     kind = next(iter(arrivals), "none")
     return [], [
-        f"Arrivals of the plan are of the form `{kind}`, which this command does not know: it draws"
-        " Poisson arrivals at the mean rate, which are usually kinder."
+        f"Arrivals of the plan are of the form {plain(kind)}, which this command does not know: it"
+        " draws Poisson arrivals at the mean rate, which are usually kinder."
     ]
 
 

@@ -8,6 +8,7 @@ across nodes is not in a plan.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import yaml
@@ -194,7 +195,7 @@ def manifest_text(plan: FleetPlan, pool: Pool, options: ExportOptions) -> str:
     text: str = yaml.safe_dump(
         manifest(plan, pool, options), sort_keys=False, allow_unicode=True, width=1000
     )
-    return f"# LeaderWorkerSet v1; {pool.engine}\n{text}"
+    return f"# LeaderWorkerSet v1; engine: {json.dumps(pool.engine)}\n{text}"
 
 
 def read_manifest(text: str) -> PoolFacts:

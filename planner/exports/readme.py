@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.exports.facts import file_name
+from planner.exports.facts import file_name, plain
 from planner.exports.load_test import load_tests
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def readme(plan: FleetPlan, targets: Sequence[str], options: ExportOptions) -> s
 
 def _lines(plan: FleetPlan, targets: Sequence[str], options: ExportOptions) -> Iterator[str]:
     totals = plan.totals
-    name = _plain(str(plan.scenario.document.get("name", "plan")))
+    name = plain(str(plan.scenario.document.get("name", "plan")))
     yield f"# {name}\n"
     if totals is not None:
         yield (
@@ -32,10 +32,10 @@ def _lines(plan: FleetPlan, targets: Sequence[str], options: ExportOptions) -> I
     yield "| pool | role | replicas | accelerators each | weights | file |"
     yield "| --- | --- | ---: | --- | --- | --- |"
     for pool in plan.pools:
-        each = pool.tp_degree * pool.pp_degree * pool.dp_degree
+        each = f"{pool.tp_degree * pool.pp_degree * pool.dp_degree} {plain(pool.accelerator)}"
         yield (
-            f"| {_plain(pool.id)} | {pool.role} | {pool.replicas} | {each} {pool.accelerator} |"
-            f" {pool.model}, {pool.precision} | {file_name(pool.id)}.yaml |"
+            f"| {plain(pool.id)} | {pool.role} | {pool.replicas} | {each} |"
+            f" {plain(pool.model)}, {plain(pool.precision)} | {file_name(pool.id)}.yaml |"
         )
     yield "\n## In which order\n"
     steps = [
@@ -48,7 +48,7 @@ def _lines(plan: FleetPlan, targets: Sequence[str], options: ExportOptions) -> I
         steps.append("`vllm/`: on every replica `vllm serve --config FILE`, as often as it says.")
     if "lws" in targets:
         steps.append("`lws/`: `kubectl apply -f lws/`; the LeaderWorkerSet controller is needed.")
-    routers = sorted({pool.router for pool in plan.pools})
+    routers = sorted({plain(pool.router) for pool in plan.pools})
     steps += [
         f"A front door that routes by {', '.join(routers)}, with the shares below.",
         "The load test at the end, before users come.",
@@ -56,24 +56,16 @@ def _lines(plan: FleetPlan, targets: Sequence[str], options: ExportOptions) -> I
     yield from (f"{i}. {step}" for i, step in enumerate(steps, start=1))
     yield "\n## Who goes where\n"
     for result in plan.workloads:
-        shares = ", ".join(f"{100 * r.share:.4g} % to {_plain(r.pool)}" for r in result.routing)
-        yield f"- {_plain(result.id)}, {result.offered_rps:.4g} req/s: {shares}"
+        shares = ", ".join(f"{100 * r.share:.4g} % to {plain(r.pool)}" for r in result.routing)
+        yield f"- {plain(result.id)}, {result.offered_rps:.4g} req/s: {shares}"
     yield "\n## What to watch\n"
     for point in plan.evidence.breaks_at:
         if point.kept_at is not None and point.broken_at is not None:
             yield (
-                f"- {_plain(point.workload)}: its promise breaks at {point.broken_at:g} times the"
+                f"- {plain(point.workload)}: its promise breaks at {point.broken_at:g} times the"
                 f" planned demand, by {(point.cause or 'none').replace('_', ' ')} first"
             )
     yield "- waiting and running requests per replica, preemptions, use of the KV cache"
     yield "- any pool's share of the requests against the table above"
     yield "\n## The load test that confirms it\n"
     yield from load_tests(plan, options)
-
-
-def _plain(text: str) -> str:
-    """Keep words of a plan from being read as markup."""
-    kept = "".join(c if c.isprintable() else "?" for c in text)
-    for c in "\\`*_[]<>|#":
-        kept = kept.replace(c, f"\\{c}")
-    return kept

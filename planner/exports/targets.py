@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InputError
@@ -10,7 +11,7 @@ from planner.exports.facts import facts_of, file_name
 from planner.exports.readme import readme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from planner.exports.facts import PoolFacts
     from planner.exports.options import ExportOptions
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     Writer = Callable[[FleetPlan, Pool, ExportOptions], str]
     Reader = Callable[[str], PoolFacts]
+
+
+_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
 def _config(_plan: FleetPlan, pool: Pool, options: ExportOptions) -> str:
@@ -47,7 +51,7 @@ def export(plan: FleetPlan, targets: Sequence[str], options: ExportOptions) -> d
     if not plan.pools:
         raise InputError("the plan has no pools; there is nothing to export")
     found: dict[str, str] = {}
-    told: dict[str, None] = {}
+    told: dict[str, None] = dict.fromkeys(_odd_ids(plan))
     for target in targets:
         write, read = TARGETS[target]
         for pool in plan.pools:
@@ -63,6 +67,13 @@ def export(plan: FleetPlan, targets: Sequence[str], options: ExportOptions) -> d
         raise InputError("\n".join(told))
     found["README.md"] = readme(plan, targets, options)
     return found
+
+
+def _odd_ids(plan: FleetPlan) -> Iterator[str]:
+    """Refuse ids that no scenario can have: they go into commands that people copy."""
+    for result in plan.workloads:
+        if _SLUG.fullmatch(result.id) is None:
+            yield f"workload {result.id!r}: is no id of a scenario; was the plan written by hand?"
 
 
 def check(plan: FleetPlan, target: str, texts: Mapping[str, str]) -> list[str]:

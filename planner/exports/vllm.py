@@ -121,7 +121,7 @@ def _transfer(pool: Pool, options: ExportOptions) -> str:
 def config_text(pool: Pool, options: ExportOptions) -> str:
     """Write the file of a pool."""
     head = (
-        f"# {pool.engine}, vllm serve --config\n"
+        f"# vllm serve --config; engine: {json.dumps(pool.engine)}\n"
         f"# pool: {json.dumps(pool.id)}\n# accelerator: {json.dumps(pool.accelerator)}\n"
         f"# role: {pool.role}\n# replicas: {pool.replicas}\n"
     )

@@ -20,7 +20,7 @@ from planner.exports.facts import facts_of, file_name
 from planner.exports.load_test import requests_needed
 from planner.exports.vllm import arguments, config_of, config_of_arguments
 from planner.spec import dump_json
-from tests.plans import infeasible, plan, pool
+from tests.plans import infeasible, plan, pool, workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,18 +207,22 @@ def test_options_name_what_is_in_the_plan():
     assert len(str(error.value).splitlines()) == 5
 
 
-def test_words_of_a_plan_do_not_reach_a_shell_or_a_heading():
-    bad = "$(touch x)`|<b>#\n"
-    words = plan(pools=[pool(id=bad, accelerator="h100-sxm")])
-    words = words.model_copy(
-        update={"workloads": tuple(w.model_copy(update={"id": "chat"}) for w in words.workloads)}
-    )
-    texts = export(words, list(TARGETS), OPTIONS)
-    assert "<b>" not in texts["README.md"].replace("\\<b", "")
+def test_words_of_a_plan_do_not_reach_a_shell_a_comment_or_a_heading():
+    bad = "$(touch x)`|<b>#\nkind: Evil/../x"
+    made = plan(pools=[pool(id=bad, engine=bad, router=bad)])
+    texts = export(made, list(TARGETS), OPTIONS)
+    page = texts["README.md"]
+    assert "<b>" not in page.replace("\\<b", "")
+    assert not any(line.startswith("kind:") for line in page.splitlines())
     for target in TARGETS:
-        assert folder(texts, target, words) == []
-    line = next(x for x in texts["README.md"].splitlines() if x.startswith("vllm bench"))
-    assert shlex.split(line)[:3] == ["vllm", "bench", "serve"]
+        assert folder(texts, target, made) == []
+        assert all(name.count("/") == 1 for name in texts if name != "README.md")
+    line = next(x for x in page.splitlines() if x.startswith("vllm bench"))
+    words = shlex.split(line)
+    assert words[:3] == ["vllm", "bench", "serve"]
+    assert "/" not in words[words.index("--result-filename") + 1]
+    with pytest.raises(InputError, match="is no id of a scenario"):
+        export(plan(workloads=[workload(id=bad)]), ["vllm"], OPTIONS)
 
 
 @given(st.floats(0.5, 0.999), st.floats(0.005, 0.3))
