@@ -2,7 +2,6 @@
 
 python -m tests.fuzz --minutes 60 --first 1000000      # other files than the last time
 python -m tests.fuzz --reader plan --seed 4711         # one file again, with its trace
-python -m tests.fuzz --reader plan --guided            # by coverage, where atheris is installed
 """
 
 from __future__ import annotations
@@ -24,17 +23,11 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="Seed of the first file.")
     parser.add_argument("--reader", choices=[reader.name for reader in READERS])
     parser.add_argument("--seed", type=int, help="Only this file of --reader.")
-    parser.add_argument("--guided", action="store_true", help="By coverage, with atheris.")
     asked = parser.parse_args()
     readers = [r for r in READERS if asked.reader in (None, r.name)]
     shm = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=shm if shm.is_dir() else None) as name:
         folder = Path(name)
-        if asked.guided:
-            from tests.fuzz.guided import guided
-
-            guided(readers[0], folder, asked.minutes * 60)
-            return 0
         if asked.seed is not None:
             prepare(folder)
             path = draw(readers[0], asked.seed, folder)
